@@ -1,6 +1,9 @@
 //! What a person may order about a running job or a node, from whatever surface: as a question, as a request to a
 //! daemon, and what came of it in words.
 
+use crate::failure::Failure;
+use crate::hostfile;
+use crate::link::Link;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, LayoutChange};
 use pcm_proto::ids::{JobId, NodeName, Rank};
 use pcm_proto::layout::ModeWanted;
@@ -15,11 +18,38 @@ pub(crate) const DONE_WITHIN: Duration = Duration::from_secs(420);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "act", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Order {
-    Migrate { job: JobId, rank: Rank, to: NodeName },
-    Expand { job: JobId, to: u32 },
-    Shrink { job: JobId, to: u32 },
-    Drain { node: NodeName },
-    Checkpoint { job: JobId },
+    Migrate {
+        job: JobId,
+        rank: Rank,
+        to: NodeName,
+    },
+    Expand {
+        job: JobId,
+        to: u32,
+    },
+    Shrink {
+        job: JobId,
+        to: u32,
+    },
+    Drain {
+        node: NodeName,
+    },
+    /// A drained node takes ranks again, and these go back to it.
+    Undrain {
+        node: NodeName,
+        back: Vec<Returning>,
+    },
+    Checkpoint {
+        job: JobId,
+    },
+}
+
+/// Ranks of a job that go back to a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Returning {
+    pub(crate) job: JobId,
+    pub(crate) ranks: Vec<Rank>,
 }
 
 impl Order {
@@ -30,42 +60,48 @@ impl Order {
             Self::Expand { job, to } => format!("expand job {job} to {to} ranks?"),
             Self::Shrink { job, to } => format!("shrink job {job} to {to} ranks?"),
             Self::Drain { node } => format!("move every rank off node {node} and start none there?"),
+            Self::Undrain { node, .. } => format!("let node {node} take ranks again?"),
             Self::Checkpoint { job } => format!("make a checkpoint of job {job}?"),
         }
     }
 
-    /// The job that it is about.
-    pub(crate) fn job(&self) -> Option<JobId> {
-        match self {
-            Self::Migrate { job, .. }
-            | Self::Expand { job, .. }
-            | Self::Shrink { job, .. }
-            | Self::Checkpoint { job } => Some(*job),
-            Self::Drain { .. } => None,
-        }
-    }
-
-    /// The request; `cause` is who asks, for the event.
-    pub(crate) fn request(self, cause: &str) -> ControlToDaemon {
-        let (job, change) = match self {
-            Self::Migrate { job, rank, to } => (job, LayoutChange::Migrate(vec![(rank, to)])),
-            Self::Expand { job, to } => (job, LayoutChange::Expand { to, nodes: Vec::new() }),
-            Self::Shrink { job, to } => (job, LayoutChange::Shrink { to }),
-            Self::Checkpoint { job } => return ControlToDaemon::Checkpoint { job, into: None },
-            Self::Drain { node } => {
-                return ControlToDaemon::Drain {
-                    node,
-                    deadline_ms: None,
-                };
-            }
-        };
-        ControlToDaemon::Reconfigure {
+    /// The requests, one after the other; `cause` is who asks, for the event.
+    pub(crate) fn requests(self, cause: &str) -> Vec<ControlToDaemon> {
+        let reconfigure = |job, change| ControlToDaemon::Reconfigure {
             job,
             change,
             mode: ModeWanted::Auto,
             cause: cause.to_owned(),
             method: None,
+        };
+        let only = match self {
+            Self::Migrate { job, rank, to } => reconfigure(job, LayoutChange::Migrate(vec![(rank, to)])),
+            Self::Expand { job, to } => reconfigure(job, LayoutChange::Expand { to, nodes: Vec::new() }),
+            Self::Shrink { job, to } => reconfigure(job, LayoutChange::Shrink { to }),
+            Self::Checkpoint { job } => ControlToDaemon::Checkpoint { job, into: None },
+            Self::Drain { node } => ControlToDaemon::Drain {
+                node,
+                deadline_ms: None,
+            },
+            Self::Undrain { node, back } => {
+                // Of a node that is there only its name is read.
+                let join = ControlToDaemon::Join(hostfile::local_node(node.clone(), Vec::new()));
+                let moves = |ranks: Vec<Rank>| ranks.into_iter().map(|rank| (rank, node.clone())).collect();
+                let returns = back.into_iter().map(|Returning { job, ranks }| (job, moves(ranks)));
+                let returns = returns.map(|(job, moves)| reconfigure(job, LayoutChange::Migrate(moves)));
+                return std::iter::once(join).chain(returns).collect();
+            }
+        };
+        vec![only]
+    }
+
+    /// Carries it out; what it came to, in one line.
+    pub(crate) async fn carry_out(self, link: &mut Link, cause: &str) -> Result<String, Failure> {
+        let mut words = Vec::new();
+        for request in self.requests(cause) {
+            words.push(outcome_words(&link.ask(request, DONE_WITHIN).await?));
         }
+        Ok(words.join("; "))
     }
 }
 
@@ -86,6 +122,7 @@ pub(crate) fn outcome_words(answer: &DaemonToControl) -> String {
                 None => words,
             }
         }
+        DaemonToControl::Joined(node) => format!("node {} takes ranks", node.name),
         _ => "done".to_owned(),
     }
 }
@@ -98,7 +135,8 @@ mod tests {
     #[test]
     fn every_order_becomes_its_request_and_names_what_it_is_about() {
         let (job, node) = (JobId(3), NodeName::new("n2").unwrap());
-        let layout = |order: Order| match order.request("top") {
+        let only = |order: Order| order.requests("top").pop().unwrap();
+        let layout = |order: Order| match only(order) {
             ControlToDaemon::Reconfigure { job, change, cause, .. } => {
                 assert_eq!((job, cause.as_str()), (JobId(3), "top"));
                 change
@@ -115,10 +153,16 @@ mod tests {
             LayoutChange::Expand { to: 5, nodes }
         );
         assert_eq!(layout(Order::Shrink { job, to: 2 }), LayoutChange::Shrink { to: 2 });
-        let checkpoint = Order::Checkpoint { job }.request("top");
+        let checkpoint = only(Order::Checkpoint { job });
         assert_eq!(checkpoint, ControlToDaemon::Checkpoint { job, into: None });
-        let drain = Order::Drain { node }.request("top");
+        let drain = only(Order::Drain { node: node.clone() });
         assert!(matches!(drain, ControlToDaemon::Drain { deadline_ms: None, .. }));
+        let (ranks, to) = (vec![Rank(1)], node.clone());
+        let back = vec![Returning { job, ranks }];
+        let undrain = Order::Undrain { node, back };
+        let first = &undrain.clone().requests("top")[0];
+        assert!(matches!(first, ControlToDaemon::Join(spec) if spec.name == to));
+        assert_eq!(layout(undrain), LayoutChange::Migrate(vec![(Rank(1), to)]));
     }
 
     #[test]
@@ -134,6 +178,10 @@ mod tests {
         assert_eq!(shrink.unwrap(), Order::Shrink { job, to: 2 });
         let drain = order(r#"{"act":"drain","node":"n1"}"#);
         assert_eq!(drain.unwrap(), Order::Drain { node: node("n1") });
+        let undrain = order(r#"{"act":"undrain","node":"n1","back":[{"job":3,"ranks":[1]}]}"#);
+        let (node, ranks) = (node("n1"), vec![rank]);
+        let back = vec![Returning { job, ranks }];
+        assert_eq!(undrain.unwrap(), Order::Undrain { node, back });
         let checkpoint = order(r#"{"act":"checkpoint","job":3}"#);
         assert_eq!(checkpoint.unwrap(), Order::Checkpoint { job });
         assert!(order(r#"{"act":"kill","job":3}"#).is_err());

@@ -96,12 +96,7 @@ impl Browser {
             home,
         };
         let target = browser.call("Target.createTarget", json!({ "url": "about:blank" }));
-        let attach = json!({ "targetId": target["targetId"], "flatten": true });
-        let attached = browser.call("Target.attachToTarget", attach);
-        browser.session = attached["sessionId"].as_str().expect("a session").to_owned();
-        for domain in ["Runtime.enable", "Log.enable", "Page.enable"] {
-            browser.call(domain, json!({}));
-        }
+        browser.attach(&target["targetId"]);
         browser
     }
 
@@ -152,8 +147,59 @@ impl Browser {
 
     /// Makes the window this wide.
     pub fn width(&mut self, width: u32) {
-        let size = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
+        self.window(width, 900);
+    }
+
+    /// Makes the window this wide and high.
+    pub fn window(&mut self, width: u32, height: u32) {
+        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.call("Emulation.setDeviceMetricsOverride", size);
+    }
+
+    /// Shows pages as on a dark or a light screen.
+    pub fn darkness(&mut self, is_dark: bool) {
+        let value = if is_dark { "dark" } else { "light" };
+        let features = json!([{ "name": "prefers-color-scheme", "value": value }]);
+        self.call("Emulation.setEmulatedMedia", json!({ "features": features }));
+    }
+
+    /// Takes a finger from the middle of one element to the middle of another.
+    pub fn drag_with_a_finger(&mut self, from: &str, to: &str) {
+        let (from, to) = (self.middle_of(from), self.middle_of(to));
+        let half = ((from.0 + to.0) / 2.0, (from.1 + to.1) / 2.0);
+        for (kind, place) in [
+            ("touchStart", Some(from)),
+            ("touchMove", Some(half)),
+            ("touchMove", Some(to)),
+            ("touchEnd", None),
+        ] {
+            let points: Vec<Value> = place.iter().map(|(x, y)| json!({ "x": x, "y": y })).collect();
+            self.call(
+                "Input.dispatchTouchEvent",
+                json!({ "type": kind, "touchPoints": points }),
+            );
+        }
+    }
+
+    /// Another page of the same browser; orders go there from now on.
+    pub fn another_page(&mut self, address: &str) -> String {
+        let before = std::mem::take(&mut self.session);
+        let target = self.call("Target.createTarget", json!({ "url": address }));
+        self.attach(&target["targetId"]);
+        before
+    }
+
+    /// Orders go to this page from now on; the one before.
+    pub fn turn_to(&mut self, page: String) -> String {
+        std::mem::replace(&mut self.session, page)
+    }
+
+    fn attach(&mut self, target: &Value) {
+        let attached = self.call("Target.attachToTarget", json!({ "targetId": target, "flatten": true }));
+        self.session = attached["sessionId"].as_str().expect("a session").to_owned();
+        for domain in ["Runtime.enable", "Log.enable", "Page.enable"] {
+            self.call(domain, json!({}));
+        }
     }
 
     /// The value of an expression in the page.
@@ -195,18 +241,28 @@ impl Browser {
     /// Presses a key where the focus is.
     pub fn press(&mut self, key: &str) {
         for kind in ["keyDown", "keyUp"] {
-            let mut event = json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": 13 });
-            if kind == "keyDown" {
+            let number = match key {
+                "ArrowLeft" => 37,
+                "ArrowUp" => 38,
+                "ArrowRight" => 39,
+                "ArrowDown" => 40,
+                _ => 13,
+            };
+            let mut event = json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": number });
+            if kind == "keyDown" && number == 13 {
                 event["text"] = "\r".into();
             }
             self.call("Input.dispatchKeyEvent", event);
         }
     }
 
-    /// A picture of the window as PNG, in base 64.
-    pub fn picture(&mut self) -> String {
+    /// A picture of the window as PNG.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn picture(&mut self) -> Vec<u8> {
         let picture = self.call("Page.captureScreenshot", json!({ "format": "png" }));
-        picture["data"].as_str().expect("a picture").to_owned()
+        from_base64(picture["data"].as_str().expect("a picture"))
     }
 
     /// Waits until an expression in the page is true.
@@ -230,6 +286,27 @@ impl Browser {
     pub fn complaints(&self) -> &[String] {
         &self.complaints
     }
+}
+
+fn from_base64(text: &str) -> Vec<u8> {
+    let value = |letter: u8| match letter {
+        b'A'..=b'Z' => Some(u32::from(letter - b'A')),
+        b'a'..=b'z' => Some(u32::from(letter - b'a') + 26),
+        b'0'..=b'9' => Some(u32::from(letter - b'0') + 52),
+        b'+' => Some(62),
+        b'/' => Some(63),
+        _ => None,
+    };
+    let letters: Vec<u32> = text.bytes().filter_map(value).collect();
+    let four = |four: &[u32]| {
+        let bits = four.iter().fold(0, |bits, value| bits << 6 | value) << (6 * (4 - four.len()));
+        (0..four.len() - 1).map(move |byte| (bits >> (16 - 8 * byte)) as u8)
+    };
+    letters
+        .chunks(4)
+        .filter(|chunk| chunk.len() > 1)
+        .flat_map(four)
+        .collect()
 }
 
 impl Drop for Browser {

@@ -18,6 +18,7 @@ pub mod guests;
 pub mod heat2d;
 pub mod intel;
 pub mod language;
+pub mod large_page;
 pub mod leak;
 pub mod limited;
 pub mod logs;

@@ -165,6 +165,38 @@ fn a_node_with_ranks_is_not_drained_and_the_refusal_says_why() {
 }
 
 #[test]
+fn a_drained_node_takes_ranks_again_when_it_is_joined_and_is_the_same_node() {
+    let cluster = Cluster::up(2);
+    let pid = |cluster: &Cluster| {
+        let nodes = cluster.json(&["nodes"]);
+        let nodes = nodes.as_array().expect("a list");
+        let found = nodes.iter().find(|node| node["name"] == "n1").expect("n1");
+        found["daemon_pid"].as_u64().expect("a process")
+    };
+    let before = pid(&cluster);
+    let placed = |cluster: &Cluster| {
+        cluster
+            .run(&["run", "-n", "2", "--", "sh", "-c", "echo $PCM_NODE"])
+            .stdout
+    };
+    assert!(cluster.run(&["drain", "n1"]).status.success());
+    assert_eq!(cluster.node_state("n1"), "draining");
+    assert_eq!(placed(&cluster), "n0\nn0\n");
+    let others = cluster.run(&["join", "n1", "--cpus", "0-63"]);
+    assert!(others.stderr.contains("[node_exists]"), "{others:?}");
+    let outcome = cluster.run(&["join", "n1"]);
+    assert!(outcome.status.success(), "{outcome:?}");
+    wait::until("n1 is up", LIMIT, || (cluster.node_state("n1") == "up").then_some(()));
+    assert_eq!(pid(&cluster), before);
+    let both = placed(&cluster);
+    let mut nodes: Vec<&str> = both.lines().collect();
+    nodes.sort_unstable();
+    assert_eq!(nodes, ["n0", "n1"]);
+    assert!(cluster.run(&["join", "n1"]).stderr.contains("[node_exists]"));
+    cluster.down();
+}
+
+#[test]
 fn every_node_answers_a_ping_and_an_unknown_one_is_refused() {
     let cluster = Cluster::up(3);
     let answers = cluster.json(&["ping"]);

@@ -1,25 +1,16 @@
 //! The dashboard in a real browser, and the report of a job.
 
-use pcm_proto::{
-    control::{NodeState, NodeStatus},
-    event::{Event, EventKind, Moved, Reconfigured},
-    fabric::FabricReport,
-    ids::{Bytes, Epoch, JobId, NodeName, Rank},
-    job::{JobState, JobStatus, RankStatus},
-    layout::Mode,
-    series::{Sample, Series, Traffic},
-};
-use pcm_view::dashboard::{RunningJob, cluster as cluster_html};
 use std::{
     fs,
     io::{Read, Write},
     net::TcpStream,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 use tests::{
     background::Background,
     browser::{Browser, installed},
     cluster::{Cluster, LIMIT},
+    large_page::{Large, recording, served},
     plate, skip, wait,
 };
 
@@ -167,54 +158,17 @@ fn the_page_shows_a_migration_within_a_second_and_its_button_migrates() {
     cluster.down();
 }
 
-#[test]
-fn ranks_and_nodes_are_dragged_jobs_grow_and_orders_are_undone_in_a_browser() {
-    let Some(program) = installed() else {
-        return skip::cannot_run("no Chromium in PATH");
-    };
-    let cluster = Cluster::up(4);
-    let running = plate::iterating(&cluster, 2000);
-    let (serving, address) = dashboard(&cluster);
-    let mut browser = Browser::start(&program);
-    browser.width(1000);
-    browser.open(&address);
-    let is_on = |rank: u32, node: &str| {
-        format!("Boolean(document.querySelector('.box[data-node={node}] [data-key=\"1.{rank}\"]'))")
-    };
-    let (tile, ranks) = ("[data-key=\"1.1\"]", "document.querySelectorAll('button.tile').length");
-    browser.wait_for(&is_on(1, "n1"), LIMIT);
-    let undo = "document.querySelector('#undo')";
+const UNDO: &str = "document.querySelector('#undo')";
 
-    browser.drag(tile, Ok(".box[data-node=n2]"));
-    confirm(&mut browser, "Move rank 1 of job 1 (plate) from n1 to n2: ");
-    browser.wait_for(&is_on(1, "n2"), LIMIT);
-    browser.wait_for(&format!("!{undo}.hidden"), LIMIT);
-    browser.value(&format!("{undo}.click()"));
-    confirm(&mut browser, "Move rank 1 of job 1 (plate) from n2 to n1: ");
-    browser.wait_for(&is_on(1, "n1"), LIMIT);
+/// Whether a rank of job 1 is in the box of a node.
+fn is_on(rank: u32, node: &str) -> String {
+    format!("Boolean(document.querySelector('.box[data-node={node}] [data-key=\"1.{rank}\"]'))")
+}
 
-    browser.wait_for(&format!("!{undo}.hidden"), LIMIT);
-    browser.value("document.querySelector('#cluster [data-act=expand]').click()");
-    confirm(&mut browser, "Grow job 1 (plate) from 2 to 3 ranks");
-    browser.wait_for(&format!("{ranks} === 3 && !{undo}.hidden"), LIMIT);
-    browser.value(&format!("{undo}.click()"));
-    confirm(&mut browser, "Shrink job 1 (plate) from 3 to 2 ranks");
-    browser.wait_for(&format!("{ranks} === 2"), LIMIT);
-
-    // With the keyboard: Enter takes the rank up, Enter on a node lets it down there.
-    browser.value(&format!("document.querySelector('{tile}').focus()"));
-    browser.press("Enter");
-    browser.wait_for(
-        &format!("document.querySelector('{tile}').ariaPressed === 'true'"),
-        LIMIT,
-    );
-    browser.value("document.querySelector('.box[data-node=n3]').focus()");
-    browser.press("Enter");
-    confirm(&mut browser, "Move rank 1 of job 1 (plate) from n1 to n3: ");
-    browser.wait_for(&is_on(1, "n3"), LIMIT);
-
+/// The box of n0 is dragged out of the boxes, which drains it, and the drain is undone.
+fn a_node_is_dragged_out_and_comes_back(browser: &mut Browser, cluster: &Cluster) {
     browser.drag(".box[data-node=n0] h3 span", Err((5.0, 5.0)));
-    confirm(&mut browser, "Move all 1 ranks off node n0: ");
+    confirm(browser, "Move 1 rank off node n0: ");
     let drained = "Boolean(document.querySelector('.box.draining[data-node=n0]'))";
     browser.wait_for(drained, LIMIT);
     browser.wait_for(&format!("!{}", is_on(0, "n0")), LIMIT);
@@ -227,6 +181,74 @@ fn ranks_and_nodes_are_dragged_jobs_grow_and_orders_are_undone_in_a_browser() {
         .collect();
     assert!(nodes.len() == 2 && nodes[1] == "n3" && nodes[0] != "n0", "{nodes:?}");
 
+    browser.wait_for(&format!("!{UNDO}.hidden"), LIMIT);
+    browser.value(&format!("{UNDO}.click()"));
+    confirm(browser, "Let node n0 take ranks again, and move 1 rank back to it: ");
+    browser.wait_for(&is_on(0, "n0"), LIMIT);
+    browser.wait_for(&format!("!{drained}"), LIMIT);
+    assert_eq!(cluster.node_state("n0"), "up");
+}
+
+/// On a screen as narrow as a phone's.
+fn a_finger_moves_a_rank(browser: &mut Browser) {
+    browser.width(380);
+    browser.call(
+        "Emulation.setTouchEmulationEnabled",
+        serde_json::json!({ "enabled": true }),
+    );
+    browser.value("scrollTo(0, 0); 0");
+    browser.drag_with_a_finger("[data-key=\"1.0\"]", ".box[data-node=n2]");
+    confirm(browser, "Move rank 0 of job 1 (plate) from n0 to n2: ");
+    browser.wait_for(&is_on(0, "n2"), LIMIT);
+}
+
+#[test]
+fn ranks_and_nodes_are_dragged_jobs_grow_and_orders_are_undone_in_a_browser() {
+    let Some(program) = installed() else {
+        return skip::cannot_run("no Chromium in PATH");
+    };
+    let cluster = Cluster::up(4);
+    let running = plate::iterating(&cluster, 2000);
+    let (serving, address) = dashboard(&cluster);
+    let mut browser = Browser::start(&program);
+    browser.width(1000);
+    browser.open(&address);
+    let (tile, ranks) = ("[data-key=\"1.1\"]", "document.querySelectorAll('button.tile').length");
+    browser.wait_for(&is_on(1, "n1"), LIMIT);
+
+    browser.drag(tile, Ok(".box[data-node=n2]"));
+    confirm(&mut browser, "Move rank 1 of job 1 (plate) from n1 to n2: ");
+    browser.wait_for(&is_on(1, "n2"), LIMIT);
+    browser.wait_for(&format!("!{UNDO}.hidden"), LIMIT);
+    browser.value(&format!("{UNDO}.click()"));
+    confirm(&mut browser, "Move rank 1 of job 1 (plate) from n2 to n1: ");
+    browser.wait_for(&is_on(1, "n1"), LIMIT);
+
+    browser.wait_for(&format!("!{UNDO}.hidden"), LIMIT);
+    browser.value("document.querySelector('#cluster [data-act=expand]').click()");
+    confirm(&mut browser, "Grow job 1 (plate) from 2 to 3 ranks");
+    browser.wait_for(&format!("{ranks} === 3 && !{UNDO}.hidden"), LIMIT);
+    browser.value(&format!("{UNDO}.click()"));
+    confirm(&mut browser, "Shrink job 1 (plate) from 3 to 2 ranks");
+    browser.wait_for(&format!("{ranks} === 2"), LIMIT);
+
+    // With the keyboard: Enter takes the rank up, Enter on a node lets it down there.
+    browser.value(&format!("document.querySelector('{tile}').focus()"));
+    browser.press("Enter");
+    browser.wait_for(
+        &format!("document.querySelector('{tile}').ariaPressed === 'true'"),
+        LIMIT,
+    );
+    // Two boxes further.
+    for key in ["ArrowRight", "ArrowRight", "Enter"] {
+        browser.press(key);
+    }
+    confirm(&mut browser, "Move rank 1 of job 1 (plate) from n1 to n3: ");
+    browser.wait_for(&is_on(1, "n3"), LIMIT);
+
+    a_node_is_dragged_out_and_comes_back(&mut browser, &cluster);
+    is_readable(&mut browser);
+    a_finger_moves_a_rank(&mut browser);
     is_sound_when_narrow(browser);
     drop(serving);
     assert!(cluster.run(&["kill", "plate"]).status.success());
@@ -234,151 +256,123 @@ fn ranks_and_nodes_are_dragged_jobs_grow_and_orders_are_undone_in_a_browser() {
     cluster.down();
 }
 
-/// What `report --recording` writes of a job with so many ranks and nodes that has run for a while and goes on.
-fn recording(ranks: u32, nodes: u32) -> String {
-    let node = |number: u32| NodeName::new(format!("n{}", number % nodes)).expect("a name");
-    let now_us = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .expect("a time after 1970")
-        .as_micros() as u64;
-    let begin_us = now_us - 512_000_000;
-    let event = |second: u64, kind: EventKind| Event {
-        time_us: begin_us + second * 1_000_000,
-        job: Some(JobId(1)),
-        epoch: Epoch(second),
-        node: node(0),
-        kind,
+#[test]
+fn each_page_shows_the_job_that_was_chosen_on_it() {
+    let Some(program) = installed() else {
+        return skip::cannot_run("no Chromium in PATH");
     };
-    let accepted = EventKind::JobAccepted {
-        name: "large".to_owned(),
-        placement: (0..ranks).map(node).collect(),
-        why: String::new(),
+    let cluster = Cluster::up(2);
+    let plate = plate::iterating(&cluster, 2000);
+    let other = Background::start(&mut cluster.pcmctl(&["run", "-n", "1", "--name", "other", "--", "sleep", "600"]));
+    let (serving, address) = dashboard(&cluster);
+    let mut browser = Browser::start(&program);
+    let choose = |browser: &mut Browser, job: u32| {
+        let button = format!("document.querySelector('[data-act=show][data-job=\"{job}\"]')");
+        browser.wait_for(&format!("Boolean({button})"), LIMIT);
+        browser.value(&format!("{button}.click()"));
     };
-    let changes = (1..100).map(|number| event(u64::from(number) * 5, reconfigured(number, ranks, node)));
-    let events: Vec<Event> = std::iter::once(event(0, accepted)).chain(changes).collect();
-    let sample = |second: u64| Sample {
-        time_us: begin_us + second * 1_000_000,
-        iteration: second * 100 + second % 7,
-        ranks,
-        loads: (0..nodes)
-            .map(|number| (node(number), f64::from((number * 7 + second as u32) % 20) / 10.0))
-            .collect(),
-    };
-    let series = Series {
-        samples: (0..512).map(sample).collect(),
-        thinning: 1,
-        taken: 512,
-        uses: Vec::new(),
-        traffic: (0..ranks)
-            .flat_map(|from| [1, 31, ranks - 1].map(|step| (from, (from + step) % ranks)))
-            .map(|(from, to)| Traffic {
-                from,
-                to,
-                messages: 9,
-                bytes: u64::from(from + to),
-            })
-            .collect(),
-    };
-    let status = large(ranks, begin_us);
-    serde_json::json!({ "status": status, "series": series, "events": events }).to_string()
+    let shows = |name: &str| format!("document.querySelector('#story h1')?.innerText === '{name}'");
+    browser.open(&address);
+    choose(&mut browser, 1);
+    browser.wait_for(&shows("Job 1 plate"), LIMIT);
+    let first = browser.another_page(&address);
+    browser.wait_for(&shows("Job 2 other"), LIMIT);
+    choose(&mut browser, 1);
+    browser.wait_for(&shows("Job 1 plate"), LIMIT);
+    choose(&mut browser, 2);
+    browser.wait_for(&shows("Job 2 other"), LIMIT);
+    let second = browser.turn_to(first);
+    // What it is told after the other page chose shows the same job as before.
+    browser.value("window.told = []; const taken = take; take = (one) => { told.push(one.job); taken(one); }; 0");
+    browser.wait_for("told.length >= 2", LIMIT);
+    assert_eq!(
+        browser.value("told.every((job) => job === 1) && told.length >= 2"),
+        true
+    );
+    // A job that is not there leaves the cluster on the page.
+    browser.value("location.hash = 'job=77'; 0");
+    browser.wait_for("Boolean(document.querySelector('#story [role=alert]'))", LIMIT);
+    assert_eq!(browser.value("document.querySelectorAll('.box').length"), 2);
+    browser.turn_to(second);
+    assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
+    drop((browser, serving));
+    for (name, running) in [("plate", plate), ("other", other)] {
+        assert!(cluster.run(&["kill", name]).status.success());
+        running.end(LIMIT);
+    }
+    cluster.down();
 }
 
-/// A job of so many ranks that goes on.
-fn large(ranks: u32, begin_us: u64) -> JobStatus {
-    JobStatus {
-        job: JobId(1),
-        name: "large".to_owned(),
-        state: JobState::Running,
-        epoch: Epoch(100),
-        size: ranks,
-        nodes: Vec::new(),
-        started_us: begin_us,
-        end: None,
-        coordinator: NodeName::new("n0").expect("a name"),
-        reign: 0,
-        spares: Vec::new(),
+/// Words on tiles and in boxes stand out from what is behind them, on a light and on a dark screen.
+fn is_readable(browser: &mut Browser) {
+    let contrast = "(() => {\
+        const light = (colour) => colour.match(/[0-9.]+/g).slice(0, 3).map((part) => part / 255)\
+            .map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)\
+            .reduce((sum, part, at) => sum + part * [0.2126, 0.7152, 0.0722][at], 0.05);\
+        const ratio = (one, other) => Math.max(light(one) / light(other), light(other) / light(one));\
+        const style = (what) => getComputedStyle(document.querySelector(what));\
+        const back = style('body').backgroundColor;\
+        return [ratio(style('.tile').color, style('.tile').backgroundColor), ratio(style('.box p').color, back),\
+            ratio(style('.box h3').color, back)];\
+    })()";
+    for is_dark in [true, false] {
+        browser.darkness(is_dark);
+        let contrasts: Vec<f64> = serde_json::from_value(browser.value(contrast)).expect("numbers");
+        assert!(
+            contrasts.iter().all(|contrast| *contrast >= 4.5),
+            "dark {is_dark}: {contrasts:?}"
+        );
     }
 }
 
-/// One of many changes, each of which moves four ranks to the next node.
-fn reconfigured(number: u32, ranks: u32, node: impl Fn(u32) -> NodeName) -> EventKind {
-    let moved = |rank: u32| Moved {
-        rank: Rank(rank),
-        from: Some(node(rank)),
-        to: Some(node(rank + 1)),
-    };
-    EventKind::Reconfigured(Box::new(Reconfigured {
-        plan: "migrate".to_owned(),
-        cause: "simulated".to_owned(),
-        ranks_before: ranks,
-        ranks_after: ranks,
-        moved: (0..4).map(|place| moved((number * 4 + place) % ranks)).collect(),
-        bytes_moved: Bytes(1 << 20),
-        bytes_ahead: Bytes(0),
-        pause_ms: 12.5,
-        mode: Mode::Live,
-        method: None,
-        method_reason: None,
-        placement: None,
-        total_ms: 50.0,
-        phases_ms: vec![("preparing".to_owned(), 40.0), ("moving".to_owned(), 10.0)],
-    }))
-}
+/// The cluster is updated within a frame, and the story in the next; each is timed until its frame was painted.
+const TIMED: &str = "window.times = { take: [], show: [] };\
+const timed = (act, times) => {\
+  const { port1, port2 } = new MessageChannel();\
+  const since = performance.now();\
+  port1.onmessage = () => times.push(performance.now() - since);\
+  act();\
+  port2.postMessage(0);\
+};\
+const [taken, seen] = [take, show];\
+take = (told) => requestAnimationFrame(() => timed(() => taken(told), times.take));\
+show = (html) => timed(() => seen(html), times.show);\
+0";
 
-/// The boxes of 200 nodes with 1,000 ranks are drawn, and drawn again with four ranks elsewhere.
-fn draw_a_large_cluster(browser: &mut Browser) {
-    let draw = |browser: &mut Browser, moved: u32| {
-        let html = serde_json::to_string(&large_cluster(1000, 200, moved)).expect("a text");
-        let timed = format!(
-            "new Promise((done) => {{ const html = {html}; const since = performance.now(); showCluster(html);\
-             requestAnimationFrame(() => setTimeout(() => done(performance.now() - since))); }})"
-        );
-        browser.value(&timed).as_f64().expect("a time")
+#[test]
+fn a_thousand_ranks_on_two_hundred_nodes_are_painted_within_half_a_second_and_updated_within_30_ms() {
+    let Some(program) = installed() else {
+        return skip::cannot_run("no Chromium in PATH");
     };
-    let first = draw(browser, 0);
-    let again: Vec<f64> = (1..10).map(|moved| draw(browser, moved)).collect();
-    println!("a large cluster drawn in {first} ms, again in {again:?} ms");
+    let address = served(Large::new());
+    let mut browser = Browser::start(&program);
+    let is_shown = "performance.getEntriesByName('shown').length === 1";
+    let shown_at = |browser: &mut Browser| {
+        browser.open(&address);
+        browser.wait_for(is_shown, LIMIT);
+        let at = browser.value("performance.getEntriesByName('shown')[0].startTime");
+        at.as_f64().expect("a time")
+    };
+    let first: Vec<f64> = (0..3).map(|_| shown_at(&mut browser)).collect();
+    assert_eq!(browser.value("document.querySelectorAll('#story svg').length"), 4);
     assert_eq!(browser.value("document.querySelectorAll('button.tile').length"), 1000);
-    let least = again.iter().copied().fold(f64::MAX, f64::min);
-    assert!(first < 500.0 && least < 100.0, "{first} {again:?}");
-}
-
-fn large_cluster(ranks: u32, nodes: u32, moved: u32) -> String {
-    let name = |number: u32| NodeName::new(format!("n{}", number % nodes)).expect("a name");
-    let node = |number: u32| NodeStatus {
-        name: name(number),
-        address: String::new(),
-        site: String::new(),
-        cpus: (0..8).collect(),
-        state: NodeState::Up,
-        speed: 1.0,
-        load_by_others: 0.0,
-        ranks: 5,
-        free_memory: 1 << 30,
-        daemon_pid: 1,
-        fabric: FabricReport::default(),
-        link: None,
-        ends: None,
+    browser.value(TIMED);
+    browser.wait_for("times.show.length >= 15", LIMIT);
+    let times = |browser: &mut Browser, of: &str| -> Vec<f64> {
+        serde_json::from_value(browser.value(&format!("times.{of}"))).expect("numbers")
     };
-    let rank = |number: u32| {
-        let is_moved = number / 4 == moved;
-        serde_json::json!({
-            "rank": number, "process": number, "node": name(number + u32::from(is_moved)), "pid": 1,
-            "iteration": 100, "iterations_here": 100, "useful_ms": 1.0, "wait_ms": 0.1, "memory": 0,
-            "iterations_declared": null, "restored": 0, "call": "-", "call_since_ms": 0.0, "peer": null, "tag": null,
-            "bytes": null, "sent": 0, "received": 0, "registered": 1 << 20, "constant": 0
-        })
-    };
-    let ranks: Vec<RankStatus> = (0..ranks)
-        .map(|number| serde_json::from_value(rank(number)).expect("a rank"))
-        .collect();
-    let nodes: Vec<NodeStatus> = (0..nodes).map(node).collect();
-    let status = large(ranks.len() as u32, 0);
-    cluster_html(&nodes, &[RunningJob { status, ranks }], Some(JobId(1)))
+    let (cluster, story) = (times(&mut browser, "take"), times(&mut browser, "show"));
+    println!("first painted after {first:?} ms, the cluster updated in {cluster:?} ms, the story in {story:?} ms");
+    // Whatever else this machine does only adds to it.
+    let least = |times: &[f64]| times.iter().copied().fold(f64::MAX, f64::min);
+    assert!(least(&first) <= 500.0, "{first:?}");
+    assert!(least(&cluster) <= 30.0, "{cluster:?}");
+    assert!(least(&story) <= 30.0, "{story:?}");
+    assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
 }
 
 #[test]
-fn a_thousand_ranks_on_two_hundred_nodes_are_shown_within_a_second_and_updated_within_a_tenth() {
+fn a_recording_of_a_thousand_ranks_is_painted_within_half_a_second() {
     let Some(program) = installed() else {
         return skip::cannot_run("no Chromium in PATH");
     };
@@ -390,21 +384,9 @@ fn a_thousand_ranks_on_two_hundred_nodes_are_shown_within_a_second_and_updated_w
     browser.open(serving.stdout().trim());
     browser.wait_for("performance.getEntriesByName('shown').length === 1", LIMIT);
     let first = browser.value("performance.getEntriesByName('shown')[0].startTime");
-    // The time runs on, so the page is told something new again and again. Each update is timed until it is painted.
-    browser.value(
-        "window.times = []; const show_as_before = show;\
-         window.show = (html) => { const since = performance.now(); show_as_before(html);\
-         requestAnimationFrame(() => setTimeout(() => times.push(performance.now() - since))); }; 0",
-    );
-    browser.wait_for("times.length >= 9", LIMIT);
-    let times: Vec<f64> = serde_json::from_value(browser.value("times")).expect("numbers");
-    println!("first shown after {first} ms, updated in {times:?} ms");
+    println!("a recording painted after {first} ms");
     assert_eq!(browser.value("document.querySelectorAll('#story svg').length"), 4);
-    assert!(first.as_f64().expect("a number") < 1000.0, "{first} ms");
-    // Whatever else this machine does only adds to it.
-    let least = times.iter().copied().fold(f64::MAX, f64::min);
-    assert!(least < 100.0, "{times:?}");
-    draw_a_large_cluster(&mut browser);
+    assert!(first.as_f64().expect("a number") <= 500.0, "{first} ms");
     assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     advisories, built, compile, dist, docs, environment::Environment, failure::Failure, fuzz, house, lint, miri,
-    planted, repository::Repository, setup, suites,
+    pictures, planted, repository::Repository, setup, suites,
 };
 use clap::{Parser, Subcommand};
 use std::{ffi::OsString, path::PathBuf};
@@ -121,6 +121,9 @@ enum Verb {
         /// Where the copy is.
         database: PathBuf,
     },
+    /// Take the pictures of the dashboard in docs again, of real jobs in Chromium.
+    #[command(after_help = "Example: cargo xtask pictures\n\nBuilds first; look at docs/pictures afterwards.")]
+    Pictures,
     /// Measure the source against the targets of the house.
     #[command(after_help = "Example: cargo xtask house --json")]
     House {
@@ -192,6 +195,7 @@ impl Cli {
             }
             Verb::Miri { toolchain } => miri::run(&repository, &setup::run(&repository)?, &toolchain)?,
             Verb::Advisories { database } => advisories::run(&repository, &database)?,
+            Verb::Pictures => pictures::run(&repository, &setup::run(&repository)?)?,
             Verb::House { json } => house::run(&repository, json)?,
             Verb::Bench { name, quick, json } => built::bench(&repository, &name, &options(quick, "--json", json))?,
             Verb::Env => print!("{}", setup::run(&repository)?.shell_lines()),

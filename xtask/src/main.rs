@@ -17,6 +17,7 @@ mod house;
 mod lint;
 mod miri;
 mod mpi;
+mod pictures;
 mod planted;
 mod repository;
 mod runners;

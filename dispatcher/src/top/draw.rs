@@ -6,17 +6,22 @@ use crate::output::bytes;
 use crate::rank_words;
 use crate::verbs::nodes::left;
 use pcm_proto::control::NodeState;
+use pcm_proto::ids::NodeName;
+use pcm_proto::job::JobStatus;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line as TextLine;
 use ratatui::widgets::{Block, Borders, Paragraph, Row, Table};
 
-const KEYS: &str = "tab pane jk row s sort r turn / filter | m move n ranks d drain c save | q quit";
+const KEYS: &str = "tab pane jk row s sort r turn v map / find|m move n ranks d drain c save|q quit";
 /// Lines of a table beside its rows: its title and its head.
 const FRAME: u16 = 2;
 
 pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
+    if state.is_map {
+        return map(frame, state);
+    }
     let height = |rows: usize, max: u16| (rows as u16).min(max) + FRAME;
     let is_tall = frame.area().height >= 30;
     let most = |pane| match (state.pane == pane, is_tall) {
@@ -44,6 +49,22 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
     ranks(frame, areas[2], state);
     nodes(frame, areas[3], state);
     frame.render_widget(Paragraph::new(bottom(state)), areas[4]);
+}
+
+/// The nodes with the ranks on them instead of the table of ranks.
+fn map(frame: &mut Frame<'_>, state: &State) {
+    let jobs_height = (state.jobs().len() as u16).min(6) + FRAME;
+    let areas = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(jobs_height),
+        Constraint::Min(FRAME + 2),
+        Constraint::Length(1),
+    ])
+    .split(frame.area());
+    frame.render_widget(Paragraph::new(head(state)), areas[0]);
+    jobs(frame, areas[1], state);
+    nodes(frame, areas[2], state);
+    frame.render_widget(Paragraph::new(bottom(state)), areas[3]);
 }
 
 fn head(state: &State) -> TextLine<'static> {
@@ -227,7 +248,17 @@ fn nodes(frame: &mut Frame<'_>, area: Rect, state: &State) {
         ("FREE", 9),
         ("ADDRESS", 18),
     ];
-    if has_ends {
+    if state.is_map {
+        columns = vec![
+            ("NODE", 12),
+            ("STATE", 8),
+            ("CPUS", 4),
+            ("OTHERS", 6),
+            ("FREE", 8),
+            ("LEFT", if has_ends { 8 } else { 4 }),
+            ("JOB:RANKS", 0),
+        ];
+    } else if has_ends {
         // Instead of the address, which does not fit into 80 columns beside it.
         columns.pop();
         columns.push(("LEFT", 8));
@@ -240,6 +271,17 @@ fn nodes(frame: &mut Frame<'_>, area: Rect, state: &State) {
     };
     table(frame, area, state, panel, |place| {
         let node = nodes[place];
+        if state.is_map {
+            return vec![
+                node.name.to_string(),
+                format!("{:?}", node.state).to_lowercase(),
+                node.cpus.len().to_string(),
+                format!("{:.2}", node.load_by_others),
+                bytes(node.free_memory),
+                left(node),
+                ranks_by_job(state, &node.name),
+            ];
+        }
         vec![
             node.name.to_string(),
             format!("{:?}", node.state).to_lowercase(),
@@ -251,4 +293,23 @@ fn nodes(frame: &mut Frame<'_>, area: Rect, state: &State) {
             if has_ends { left(node) } else { node.address.clone() },
         ]
     });
+}
+
+/// What runs on a node: the chosen job with the numbers of its ranks, of the others how many.
+fn ranks_by_job(state: &State, node: &NodeName) -> String {
+    let look = state.look();
+    let of_job = |job: &JobStatus| {
+        let counted = job
+            .nodes
+            .iter()
+            .find(|(on, _)| on == node)
+            .map_or(0, |(_, count)| *count);
+        let here = look.ranks.iter().filter(|rank| rank.node == *node);
+        let numbers: Vec<String> = here.map(|rank| rank.rank.to_string()).collect();
+        match state.job == Some(job.job) && !numbers.is_empty() {
+            true => Some(format!("{}:{}", job.job, numbers.join(","))),
+            false => (counted > 0).then(|| format!("{}:{counted}x", job.job)),
+        }
+    };
+    look.jobs.iter().filter_map(of_job).collect::<Vec<_>>().join(" ")
 }

@@ -2,6 +2,7 @@
 
 use super::state::{Asked, Line, Pane, State};
 use crate::commands::Order;
+use pcm_proto::control::NodeState;
 use pcm_proto::ids::NodeName;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -57,7 +58,8 @@ fn on_idle(state: &mut State, code: KeyCode) -> Outcome {
         KeyCode::Char('q') => return Outcome::Quit,
         KeyCode::Tab => {
             state.pane = match state.pane {
-                Pane::Jobs => Pane::Ranks,
+                Pane::Jobs if !state.is_map => Pane::Ranks,
+                Pane::Jobs => Pane::Nodes,
                 Pane::Ranks => Pane::Nodes,
                 Pane::Nodes => Pane::Jobs,
             }
@@ -68,6 +70,10 @@ fn on_idle(state: &mut State, code: KeyCode) -> Outcome {
         KeyCode::PageUp => state.step(-PAGE),
         KeyCode::Char('s') => state.sort_next(),
         KeyCode::Char('r') => state.is_reversed = !state.is_reversed,
+        KeyCode::Char('v') => {
+            state.is_map = !state.is_map;
+            state.pane = if state.is_map { Pane::Nodes } else { Pane::Ranks };
+        }
         KeyCode::Char('/') => state.line = Line::Filter,
         KeyCode::Esc => state.filter.clear(),
         KeyCode::Char('m') => migrate(state),
@@ -126,9 +132,11 @@ fn migrate(state: &mut State) {
 
 fn drain(state: &mut State) {
     let place = state.chosen(Pane::Nodes);
-    let node = state.nodes().get(place).map(|node| node.name.clone());
+    let node = state.nodes().get(place).map(|node| (node.name.clone(), node.state));
+    let back = Vec::new();
     state.line = match node {
-        Some(node) if state.pane == Pane::Nodes => Line::Confirm(Order::Drain { node }),
+        Some((node, NodeState::Draining)) if state.pane == Pane::Nodes => Line::Confirm(Order::Undrain { node, back }),
+        Some((node, _)) if state.pane == Pane::Nodes => Line::Confirm(Order::Drain { node }),
         _ => Line::Idle("select a node first: tab moves to the nodes".to_owned()),
     };
 }

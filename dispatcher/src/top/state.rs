@@ -94,6 +94,8 @@ pub(super) struct State {
     pub(super) pane: Pane,
     pub(super) sort: Sort,
     pub(super) is_reversed: bool,
+    /// Whether nodes are shown with the ranks on them, and no table of ranks.
+    pub(super) is_map: bool,
     pub(super) filter: String,
     pub(super) line: Line,
     pub(super) job: Option<JobId>,
@@ -110,6 +112,7 @@ impl State {
             pane: Pane::Jobs,
             sort: Sort::Rank,
             is_reversed: false,
+            is_map: false,
             filter: String::new(),
             line: Line::Idle(String::new()),
             job: None,

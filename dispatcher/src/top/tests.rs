@@ -135,6 +135,29 @@ fn jobs_ranks_and_nodes_are_seen_in_80_columns_without_colour() {
 }
 
 #[test]
+fn the_map_has_each_node_with_its_ranks_by_job_and_takes_a_drained_node_back() {
+    let mut state = state(8, 4);
+    press(&mut state, &typed("v"));
+    let all = screen(&state, 80, 24).join("\n");
+    for part in ["JOB:RANKS", "1:2x 2:0,4", "1:2x 2:3,7"] {
+        assert!(all.contains(part), "{part} in\n{all}");
+    }
+    assert!(!all.contains("MPI ms") && all.contains("[nodes]"), "{all}");
+    let mut drained = look(3.0, 8, 4);
+    drained.nodes[1].state = NodeState::Draining;
+    state.on_look(drained);
+    let (node, back) = (node_name(1), Vec::new());
+    let done = press(&mut state, &typed("jdy"));
+    assert_eq!(done, Outcome::Do(Order::Undrain { node, back }));
+    press(&mut state, &[KeyCode::Tab]);
+    assert_eq!(state.pane, Pane::Jobs);
+    press(&mut state, &[KeyCode::Tab]);
+    assert_eq!(state.pane, Pane::Nodes, "the table of ranks is not there");
+    press(&mut state, &typed("v"));
+    assert!(screen(&state, 80, 24).join("\n").contains("MPI ms"));
+}
+
+#[test]
 fn a_choice_survives_a_new_look_and_another_order() {
     let mut state = state(20, 4);
     press(&mut state, &[KeyCode::Tab, KeyCode::Down, KeyCode::Down, KeyCode::Down]);

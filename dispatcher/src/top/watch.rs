@@ -5,7 +5,7 @@ use super::draw::draw;
 use super::keys::{Outcome, on_key};
 use super::state::{Line, Look, State};
 use crate::cluster::ClusterDir;
-use crate::commands::{DONE_WITHIN, Order, outcome_words};
+use crate::commands::Order;
 use crate::failure::Failure;
 use crate::link::{ASK_DEADLINE, Link};
 use crate::{courtesy, lookup};
@@ -167,6 +167,5 @@ async fn carry_out(cluster: ClusterDir, order: Order, news: mpsc::Sender<News>) 
 
 async fn order_once(cluster: &ClusterDir, order: Order) -> Result<String, Failure> {
     let mut link = Link::open(cluster).await?;
-    let answer = link.ask(order.request("pcmctl top"), DONE_WITHIN).await?;
-    Ok(outcome_words(&answer))
+    order.carry_out(&mut link, "pcmctl top").await
 }

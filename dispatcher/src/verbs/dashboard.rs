@@ -2,18 +2,18 @@
 
 use super::report;
 use crate::cluster::ClusterDir;
-use crate::commands::{DONE_WITHIN, Order, outcome_words};
+use crate::commands::Order;
 use crate::failure::Failure;
 use crate::link::{self, ASK_DEADLINE, Link};
-use crate::plan::{Planned, plan};
+use crate::plan::{self, Held, Planned};
 use crate::{courtesy, lookup, metrics, output};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::JobId;
 use pcm_proto::job::{JobState, JobStatus};
-use pcm_view::dashboard::{Format, Plan, RunningJob, Server, Shown, Source, cluster};
+use pcm_view::dashboard::{Drawn, Format, Plan, RunningJob, Server, Shown, Source, alert, cluster};
 use pcm_view::time::now_us;
-use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use tokio::sync::Mutex;
 
@@ -57,7 +57,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
             };
             PageSource::Live {
                 cluster: cluster.clone(),
-                chosen: Mutex::new(job),
+                chosen: job,
                 link: Mutex::new(None),
             }
         }
@@ -73,19 +73,13 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     Ok(0)
 }
 
-/// What the page shows; no order to the cluster.
-#[derive(Deserialize)]
-#[serde(tag = "act", rename_all = "snake_case", deny_unknown_fields)]
-enum Choice {
-    Show { job: JobId },
-}
-
 /// Where the page has it from.
 enum PageSource {
-    /// A cluster; without a chosen job, the newest that runs. The link is that of the looks.
+    /// A cluster, and the job of pages that choose none; without it, the newest that runs. The link is that of the
+    /// looks.
     Live {
         cluster: ClusterDir,
-        chosen: Mutex<Option<JobId>>,
+        chosen: Option<JobId>,
         link: Mutex<Option<Box<Link>>>,
     },
     /// A file that `report` wrote.
@@ -102,15 +96,15 @@ impl PageSource {
         }
     }
 
-    async fn show(&self) -> Result<Shown, Failure> {
+    async fn show(&self, job: Option<JobId>) -> Result<Shown, Failure> {
         let (cluster, wanted, link) = match self {
-            Self::Live { cluster, chosen, link } => (cluster, *chosen.lock().await, link),
+            Self::Live { cluster, chosen, link } => (cluster, job.or(*chosen), link),
             Self::Recording(path) => {
                 let recording = report::read_recording(path)?;
                 return Ok(Shown {
                     job: Some(recording.job().0),
                     nodes: Vec::new(),
-                    cluster: String::new(),
+                    cluster: Drawn::default(),
                     html: recording.content(now_us()),
                 });
             }
@@ -139,7 +133,12 @@ async fn show_job(link: &mut Link, wanted: Option<JobId>) -> Result<Shown, Failu
     let job = wanted.or(newest);
     let jobs = running_jobs(link, all).await?;
     let html = match job {
-        Some(job) => report::recording_of(link, job).await?.content(now_us()),
+        Some(job) => match report::recording_of(link, job).await {
+            Ok(recording) => recording.content(now_us()),
+            // The cluster is there, whatever became of the job.
+            Err(failure) if !link::is_lost(&failure) => alert(&failure.message),
+            Err(failure) => return Err(failure),
+        },
         None => "<p>No job yet: start one with pcmctl run.</p>".to_owned(),
     };
     Ok(Shown {
@@ -171,14 +170,20 @@ async fn running_jobs(link: &mut Link, all: Vec<JobStatus>) -> Result<Vec<Runnin
     Ok(jobs)
 }
 
-/// How long the last change of a job held its program.
-async fn last_held_ms(link: &mut Link, job: JobId) -> Result<Option<f64>, Failure> {
+/// The changes that a job has made, the oldest first.
+async fn held(link: &mut Link, job: JobId) -> Result<Vec<Held>, Failure> {
     let (job, follow) = (Some(job), false);
     match link.ask(ControlToDaemon::Events { job, follow }, ASK_DEADLINE).await? {
-        DaemonToControl::Events(events) => Ok(events.iter().rev().find_map(|event| match &event.kind {
-            EventKind::Reconfigured(done) => Some(done.pause_ms),
-            _ => None,
-        })),
+        DaemonToControl::Events(events) => Ok(events
+            .into_iter()
+            .filter_map(|event| match event.kind {
+                EventKind::Reconfigured(done) => Some(Held {
+                    plan: done.plan,
+                    pause_ms: done.pause_ms,
+                }),
+                _ => None,
+            })
+            .collect()),
         other => Err(Failure::unexpected("Events", &other)),
     }
 }
@@ -189,8 +194,8 @@ fn understood(order: &[u8]) -> Result<Order, Failure> {
 }
 
 impl Source for PageSource {
-    async fn look(&self) -> Result<Shown, String> {
-        self.show().await.map_err(|failure| failure.message)
+    async fn look(&self, job: Option<JobId>) -> Result<Shown, String> {
+        self.show(job).await.map_err(|failure| failure.message)
     }
 
     async fn metrics(&self, format: Format) -> Result<String, String> {
@@ -204,11 +209,11 @@ impl Source for PageSource {
             let mut link = self.new_link().await?;
             let all = lookup::jobs(&mut link).await?;
             let jobs = running_jobs(&mut link, all).await?;
-            let held_ms = match order.job() {
-                Some(job) => last_held_ms(&mut link, job).await?,
-                None => None,
-            };
-            let Planned { text, undo } = plan(&order, &jobs, held_ms)?;
+            let mut changes = BTreeMap::new();
+            for job in plan::jobs_of(&order, &jobs) {
+                changes.insert(job, held(&mut link, job).await?);
+            }
+            let Planned { text, undo } = plan::plan(&order, &jobs, &changes)?;
             let undo = undo.and_then(|order| serde_json::to_value(order).ok());
             Ok(Plan { text, undo })
         };
@@ -216,15 +221,11 @@ impl Source for PageSource {
     }
 
     async fn carry_out(&self, order: &[u8]) -> Result<String, String> {
-        if let (Self::Live { chosen, .. }, Ok(Choice::Show { job })) = (self, serde_json::from_slice(order)) {
-            *chosen.lock().await = Some(job);
-            return Ok(format!("job {job} is shown"));
-        }
         let done = async {
-            let request = understood(order)?.request("dashboard");
-            self.new_link().await?.ask(request, DONE_WITHIN).await
+            understood(order)?
+                .carry_out(&mut self.new_link().await?, "dashboard")
+                .await
         };
-        let answer = done.await.map_err(|failure: Failure| failure.message)?;
-        Ok(outcome_words(&answer))
+        done.await.map_err(|failure: Failure| failure.message)
     }
 }

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 const EXAMPLE: &str = "\
 Example:
-  pcmctl drain n2 --deadline 30";
+  pcmctl drain n2 --deadline 30
+  pcmctl join n2                     lets it take ranks again";
 
 /// Added to the deadline, so that the daemon reports a missed deadline first.
 const MARGIN: Duration = Duration::from_secs(5);

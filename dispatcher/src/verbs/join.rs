@@ -1,11 +1,11 @@
-//! `join`: adds one node to the cluster.
+//! `join`: adds one node to the cluster, or takes a drained one back.
 
 use crate::cluster::{ClusterDir, RecordedNode};
 use crate::failure::Failure;
-use crate::link::Link;
+use crate::link::{ASK_DEADLINE, Link};
 use crate::{cpus, hostfile, output};
 use pcm_proto::boot::{NodeSpec, Reach};
-use pcm_proto::control::{ControlToDaemon, DaemonToControl, NodeStatus};
+use pcm_proto::control::{ControlToDaemon, DaemonToControl, NodeState, NodeStatus};
 use pcm_proto::ids::{NodeName, name_check};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ const EXAMPLE: &str = "\
 Example:
   pcmctl join n4                     one more virtual node on this machine
   pcmctl join fast --cpus 0-1
+  pcmctl join n2                     undoes 'pcmctl drain n2'
   pcmctl join far --address far.example.org --site east";
 
 /// The daemon that boots the node gives up before: after 10 s, or up to a minute where patience is the most.
@@ -66,9 +67,14 @@ fn spec(args: &Args) -> Result<NodeSpec, String> {
     Ok(spec)
 }
 
-/// Boots the node through the cluster and records it.
+/// Boots the node through the cluster and records it; one that is drained takes ranks again.
 pub(crate) async fn join(cluster: &ClusterDir, link: &mut Link, mut spec: NodeSpec) -> Result<NodeStatus, Failure> {
-    if spec.reach == Reach::Local && !link.is_local() {
+    let is_drained = |node: &NodeStatus| node.name == spec.name && node.state == NodeState::Draining;
+    let comes_back = match link.ask(ControlToDaemon::Nodes, ASK_DEADLINE).await? {
+        DaemonToControl::Nodes(nodes) => nodes.iter().any(is_drained),
+        other => return Err(Failure::unexpected("Nodes", &other)),
+    };
+    if spec.reach == Reach::Local && !link.is_local() && !comes_back {
         return Err(Failure::usage(format!(
             "node {} would be on the machine of the answering daemon, which is not this one: give its address with \
              --address",
@@ -79,6 +85,10 @@ pub(crate) async fn join(cluster: &ClusterDir, link: &mut Link, mut spec: NodeSp
         DaemonToControl::Joined(node) => node,
         other => return Err(Failure::unexpected("Join", &other)),
     };
+    if comes_back {
+        // It is recorded as it was booted.
+        return Ok(node);
+    }
     spec.cpus.clone_from(&node.cpus);
     let _lock = cluster.lock_within(RECORD_LOCK_MAX)?;
     let mut record = cluster.expect_record()?;

@@ -7,8 +7,9 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 const EXAMPLE: &str = "\
-Keys: tab pane · arrows or j k row · s sort · r reverse · / filter · m migrate a rank · n number of
-ranks · d drain a node · c checkpoint · q quit. Every command is confirmed with y. No colours.
+Keys: tab pane · arrows or j k row · s sort · r reverse · v nodes with their ranks, and back · / filter · m migrate a
+rank · n number of ranks · d drain a node, or take a drained one back · c checkpoint · q quit. Every command is
+confirmed with y. No colours.
 
 Example:
   pcmctl top

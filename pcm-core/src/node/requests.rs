@@ -93,6 +93,9 @@ impl Node {
             ControlToDaemon::LogLevels { of, levels, .. } => {
                 self.out.push(Effect::Logs(LogsEffect::Levels { from, of, levels }));
             }
+            ControlToDaemon::Join(spec) if spec.name == self.settings.own && self.cluster.nodes().is_draining() => {
+                self.with_ending(|ending, _, cx| ending.on_undrain(from, &spec, cx));
+            }
             ControlToDaemon::Join(spec) => {
                 let around = (&self.settings, &self.cluster);
                 self.boot.on_join(from, spec, around, &mut self.out);

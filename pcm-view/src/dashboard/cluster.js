@@ -7,26 +7,134 @@ let dragged = null;
 let held = null;
 let waiting = null;
 
-function showCluster(html) {
-  if (dragged) { waiting = html; return; }
-  const before = new Map();
-  for (const tile of cluster.querySelectorAll("[data-key]")) before.set(tile.dataset.key, tile.getBoundingClientRect());
+// More ranks that move at once are put into place without being seen on the way.
+const SEEN_MOVING_MAX = 64;
+
+// What was told last of the jobs, of each box and of each rank; what has not changed is not parsed again.
+let jobsTold = "";
+const boxes = new Map();
+let calls = {};
+
+function parsed(html) {
+  const template = document.createElement("template");
+  template.innerHTML = html;
+  return template.content;
+}
+
+function showCluster(told) {
+  if (dragged) { waiting = told; return; }
+  calls = told.calls;
+  if (told.jobs !== jobsTold) children(cluster.querySelector(".jobs"), parsed(told.jobs));
+  jobsTold = told.jobs;
+  const changed = told.boxes.map(toBox).filter(Boolean);
+  const moving = whatMoves(changed);
   const focused = document.activeElement?.dataset?.key;
-  const next = document.createElement("template");
-  next.innerHTML = html;
-  if (held) next.content.querySelector(`[data-key="${held.key}"]`)?.setAttribute("aria-pressed", "true");
-  merge(cluster, next.content);
-  if (focused) cluster.querySelector(`[data-key="${focused}"]`)?.focus({ preventScroll: true });
-  if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
-  const moves = [];
-  for (const tile of cluster.querySelectorAll("[data-key]")) {
-    const was = before.get(tile.dataset.key);
-    const now = was && tile.getBoundingClientRect();
-    const [x, y] = was ? [was.left - now.left, was.top - now.top] : [0, 0];
-    if (x || y) moves.push([tile, x, y]);
+  for (const [box, tiles] of changed) children(box.tiles, tiles);
+  for (const [name, { element }] of boxes) {
+    if (told.boxes.some(({ node }) => node === name)) continue;
+    element.remove();
+    boxes.delete(name);
   }
-  for (const [tile, x, y] of moves) {
+  const found = focused && cluster.querySelector(`[data-key="${focused}"]`);
+  if (found && found !== document.activeElement) found.focus({ preventScroll: true });
+  const ways = moving.map(([key, was]) => {
+    const tile = cluster.querySelector(`[data-key="${key}"]`);
+    const now = tile.getBoundingClientRect();
+    return [tile, was.left - now.left, was.top - now.top];
+  });
+  for (const [tile, x, y] of ways) {
     tile.animate([{ transform: `translate(${x}px,${y}px)` }, { transform: "none" }], 350);
+  }
+}
+
+// The box of a node with the tiles that are to be in it, where they are others than before.
+function toBox({ node, state, head, tiles }, at) {
+  let box = boxes.get(node);
+  if (!box) {
+    const element = document.createElement("section");
+    element.dataset.node = node;
+    element.tabIndex = 0;
+    element.ariaLabel = "node " + node;
+    element.append(document.createElement("div"), document.createElement("div"));
+    element.lastChild.className = "tiles";
+    box = { element, tiles: element.lastChild };
+    boxes.set(node, box);
+  }
+  const all = cluster.querySelector(".boxes");
+  if (all.children[at] !== box.element) all.insertBefore(box.element, all.children[at] ?? null);
+  const { element, told } = box;
+  if (told?.state !== state) element.className = "box " + state;
+  if (told?.head !== head) children(element.firstChild, parsed(head));
+  box.told = { state, head, tiles };
+  if (told?.tiles === tiles) return null;
+  const next = parsed(tiles);
+  if (held) next.querySelector(`[data-key="${held.key}"]`)?.setAttribute("aria-pressed", "true");
+  return [box, next];
+}
+
+// The tiles that change their box, and where they are now.
+function whatMoves(changed) {
+  if (matchMedia("(prefers-reduced-motion: reduce)").matches) return [];
+  const before = new Map();
+  for (const [box] of changed) for (const tile of box.tiles.children) before.set(tile.dataset.key, tile);
+  const moving = [];
+  for (const [box, next] of changed) {
+    for (const { dataset: { key } } of next.children) {
+      const was = key && before.get(key);
+      if (was && was.parentElement !== box.tiles) moving.push([key, was]);
+    }
+  }
+  if (moving.length > SEEN_MOVING_MAX) return [];
+  return moving.map(([key, was]) => [key, was.getBoundingClientRect()]);
+}
+
+// What a rank does is told where a pointer or the focus is.
+function tellCall({ target }) {
+  if (!target.matches?.("button.tile")) return;
+  const call = calls[target.dataset.key];
+  target.title = target.ariaLabel + (call ? ", is in " + call : ", computes");
+}
+cluster.addEventListener("pointerover", tellCall);
+cluster.addEventListener("focusin", tellCall);
+
+const keyOf = (element) => element.dataset.key;
+
+// Makes one element like another of its kind, and touches only what differs: little is drawn again.
+function morph(old, next) {
+  for (const { name, value } of next.attributes) {
+    if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+  for (const name of old.getAttributeNames()) {
+    if (name !== "title" && !next.hasAttribute(name)) old.removeAttribute(name);
+  }
+  if (next.firstElementChild) children(old, next);
+  else if (old.firstElementChild || old.textContent !== next.textContent) old.textContent = next.textContent;
+}
+
+// The same for what is in them: tiles are known by their keys, all else by its place.
+function children(old, next) {
+  const wanted = new Set(Array.from(next.children, keyOf));
+  const known = new Map();
+  for (const child of [...old.children]) {
+    const key = keyOf(child);
+    if (key === undefined) continue;
+    if (wanted.has(key)) known.set(key, child);
+    else child.remove();
+  }
+  let at = old.firstElementChild;
+  for (const child of [...next.children]) {
+    const key = keyOf(child);
+    const isAlike = at && keyOf(at) === undefined && at.tagName === child.tagName;
+    const was = key === undefined ? (isAlike ? at : undefined) : known.get(key);
+    if (!was) { old.insertBefore(child, at); continue; }
+    if (was === at) at = at.nextElementSibling;
+    else old.insertBefore(was, at);
+    morph(was, child);
+  }
+  while (at) {
+    const after = at.nextElementSibling;
+    at.remove();
+    at = after;
   }
 }
 
@@ -122,12 +230,31 @@ cluster.addEventListener("click", (event) => {
   }
   const { act, node } = button?.dataset ?? {};
   const [job, to] = [Number(button?.dataset.job), Number(button?.dataset.to)];
-  if (act === "show") post("/act", { act, job });
+  if (act === "show") location.hash = "job=" + job;
   else if (act === "drain") propose({ act, node });
   else if (act) propose({ act, job, to });
   else if (held && place(event.target)) { move(held, place(event.target)); hold(null); }
 });
 cluster.addEventListener("keydown", (event) => {
   if (event.key === "Escape") hold(null);
+  if (event.key.startsWith("Arrow") && event.target.matches(".tile,.box")) {
+    event.preventDefault();
+    step(event.target, event.key);
+  }
   if (event.key === "Enter" && held && event.target.matches(".box")) { move(held, event.target); hold(null); }
 });
+
+// Left and right go to the next tile or box, up and down to the box above and below; with a tile held only to boxes.
+function step(from, key) {
+  const there = [...cluster.querySelectorAll(".box")];
+  const columns = there.filter((box) => box.offsetTop === there[0].offsetTop).length;
+  const isAside = key === "ArrowLeft" || key === "ArrowRight";
+  const isTile = isAside && !held && from.matches(".tile");
+  const all = isTile ? [...cluster.querySelectorAll("button.tile")] : there;
+  const at = all.indexOf(isTile ? from : place(from));
+  const far = isAside ? 1 : columns;
+  all[at + (key === "ArrowRight" || key === "ArrowDown" ? far : -far)]?.focus();
+}
+
+follow();
+addEventListener("hashchange", follow);

@@ -7,6 +7,7 @@ use crate::time;
 use pcm_proto::control::{NodeState, NodeStatus};
 use pcm_proto::ids::{Iteration, JobId, NodeName};
 use pcm_proto::job::{JobStatus, RankStatus};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -15,11 +16,12 @@ const COLOURS: u64 = 7;
 
 /// Light and dark, on a narrow screen, and for a finger as for a mouse.
 pub(super) const STYLE: &str = "\
-:root{--k0:#e69f00;--k1:#56b4e9;--k2:#009e73;--k3:#f0e442;--k4:#6f9bd8;--k5:#d55e00;--k6:#cc79a7}\
+:root{--k0:#e69f00;--k1:#56b4e9;--k2:#009e73;--k3:#f0e442;--k4:#9966ff;--k5:#d55e00;--k6:#cc79a7}\
+header{position:sticky;top:0;z-index:5;background:var(--back)}\
 .jobs{display:flex;flex-wrap:wrap;gap:6px 18px;margin:.4em 0}\
 .job{display:flex;flex-wrap:wrap;gap:6px;align-items:center}.job [data-act=show]{color:#14181d;max-width:none}\
 .job [aria-pressed=true]{outline:2px solid var(--strong);outline-offset:1px}\
-.boxes{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,185px),1fr));gap:10px}\
+.boxes{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,165px),1fr));gap:10px}\
 .box{border:1px solid var(--line);border-radius:8px;padding:6px 8px;min-height:7em}\
 .box.over{outline:3px solid var(--strong)}.box.draining{border-style:dashed}.box.suspect,.box.gone{opacity:.6}\
 .box h3{font-size:1rem;margin:0;display:flex;justify-content:space-between;align-items:center;cursor:grab;\
@@ -32,6 +34,7 @@ touch-action:none;user-select:none}.tile[aria-pressed=true]{outline:3px solid va
 .tile.dragged,.box.dragged{opacity:.85;position:relative;z-index:9;pointer-events:none}\
 .k0{background:var(--k0)}.k1{background:var(--k1)}.k2{background:var(--k2)}.k3{background:var(--k3)}\
 .k4{background:var(--k4)}.k5{background:var(--k5)}.k6{background:var(--k6)}\
+#story section,#story .wide{content-visibility:auto;contain-intrinsic-size:auto 300px}\
 dialog{color:var(--text);background:var(--back);border:1px solid var(--soft);border-radius:8px;max-width:30em}\
 dialog div{display:flex;gap:10px;justify-content:flex-end}[hidden]{display:none}";
 
@@ -42,15 +45,36 @@ pub struct RunningJob {
     pub ranks: Vec<RankStatus>,
 }
 
-/// The cluster as HTML; `shown` is the job that the rest of the page is about.
-pub fn cluster(nodes: &[NodeStatus], jobs: &[RunningJob], shown: Option<JobId>) -> String {
-    let tiles = tiles(jobs);
-    let mut html = String::from("<h2>Cluster</h2><div class=\"jobs\">");
-    jobs.iter().for_each(|job| html += &job_row(job, shown));
-    html += "</div><div class=\"boxes\">";
+/// The cluster in pieces of HTML: the page parses only those that have changed since it was told last.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Drawn {
+    jobs: String,
+    boxes: Vec<NodeBox>,
+    /// What each rank does, by the key of its tile. It changes with every look, and is read when a tile is pointed at.
+    calls: BTreeMap<String, String>,
+}
+
+/// Each part is compared by itself: heads change with the load, tiles when ranks move.
+#[derive(Clone, Debug, Serialize)]
+struct NodeBox {
+    node: NodeName,
+    /// A class of the style sheet.
+    state: &'static str,
+    head: String,
+    tiles: String,
+}
+
+/// Draws the cluster; `shown` is the job that the rest of the page is about.
+pub fn cluster(nodes: &[NodeStatus], jobs: &[RunningJob], shown: Option<JobId>) -> Drawn {
+    let (mut tiles, calls) = tiles(jobs);
     let there = nodes.iter().filter(|node| node.state != NodeState::Gone);
-    there.for_each(|node| html += &node_box(node, tiles.get(&node.name).map_or("", String::as_str)));
-    html + "</div>"
+    Drawn {
+        jobs: jobs.iter().map(|job| job_row(job, shown)).collect(),
+        boxes: there
+            .map(|node| node_box(node, tiles.remove(&node.name).unwrap_or_default()))
+            .collect(),
+        calls,
+    }
 }
 
 fn job_row(RunningJob { status, ranks }: &RunningJob, shown: Option<JobId>) -> String {
@@ -96,8 +120,8 @@ fn progress(ranks: &[RankStatus]) -> String {
 }
 
 /// The tiles of each node. Jobs whose ranks are not known have one tile a node, with their number.
-fn tiles(jobs: &[RunningJob]) -> BTreeMap<NodeName, String> {
-    let mut tiles: BTreeMap<NodeName, String> = BTreeMap::new();
+fn tiles(jobs: &[RunningJob]) -> (BTreeMap<NodeName, String>, BTreeMap<String, String>) {
+    let (mut tiles, mut calls) = (BTreeMap::<NodeName, String>::new(), BTreeMap::new());
     for RunningJob { status, ranks } in jobs {
         let (job, class, name) = (status.job, colour(status.job), escape(&status.name));
         if ranks.is_empty() {
@@ -108,23 +132,22 @@ fn tiles(jobs: &[RunningJob]) -> BTreeMap<NodeName, String> {
             }
         }
         for rank in ranks {
-            let doing = match rank.call.as_str() {
-                "-" => "computes".to_owned(),
-                call => format!("is in {}", escape(call)),
-            };
             let number = rank.rank;
+            if rank.call != "-" {
+                calls.insert(format!("{job}.{number}"), rank.call.clone());
+            }
             _ = write!(
                 tiles.entry(rank.node.clone()).or_default(),
                 "<button class=\"tile {class}\" data-key=\"{job}.{number}\" data-job=\"{job}\" data-rank=\"{number}\" \
-                 aria-pressed=\"false\" title=\"rank {number} of job {job} {name}: {doing}; {}\">{number}</button>",
+                 aria-pressed=\"false\" aria-label=\"rank {number} of job {job} {name}, {}\">{number}</button>",
                 bytes(rank.registered.0),
             );
         }
     }
-    tiles
+    (tiles, calls)
 }
 
-fn node_box(node: &NodeStatus, tiles: &str) -> String {
+fn node_box(node: &NodeStatus, tiles: String) -> NodeBox {
     let (name, cpus) = (escape(node.name.as_str()), node.cpus.len().max(1));
     let state = match node.state {
         NodeState::Up => "",
@@ -152,14 +175,18 @@ fn node_box(node: &NodeStatus, tiles: &str) -> String {
         NodeState::Up => format!("<button data-act=\"drain\" data-node=\"{name}\">Drain</button>"),
         _ => String::new(),
     };
-    format!(
-        "<section class=\"box {state}\" data-node=\"{name}\" tabindex=\"0\" aria-label=\"node {name}\">\
-         <h3><span>{name}</span>{drain}</h3>\
-         <div class=\"bar\"><span class=\"ours\" style=\"width:{ours:.0}%\"></span>\
-         <span class=\"others\" style=\"width:{others:.0}%\"></span></div>\
-         <p class=\"soft\">{}</p><div class=\"tiles\">{tiles}</div></section>",
+    let head = format!(
+        "<h3><span>{name}</span>{drain}</h3><div class=\"bar\"><span class=\"ours\" style=\"width:{ours:.0}%\"></span>\
+         <span class=\"others\" style=\"width:{others:.0}%\"></span></div><p class=\"soft\">{}</p>",
         facts.join(", ")
-    )
+    );
+    let node = node.name.clone();
+    NodeBox {
+        node,
+        state,
+        head,
+        tiles,
+    }
 }
 
 fn colour(job: JobId) -> String {
@@ -239,34 +266,89 @@ mod tests {
     fn a_box_has_the_facts_of_its_node_and_tiles_of_its_ranks() {
         let (status, ranks) = (status("heat<b>", Vec::new()), vec![rank(0, "-"), rank(1, "MPI_Wait")]);
         let nodes = [node_status("n0", NodeState::Up), node_status("n1", NodeState::Gone)];
-        let html = cluster(&nodes, &[RunningJob { status, ranks }], Some(JobId(8)));
+        let drawn = cluster(&nodes, &[RunningJob { status, ranks }], Some(JobId(8)));
+        assert_eq!(drawn.boxes.len(), 1);
+        let html = format!("{}{}{}", drawn.jobs, drawn.boxes[0].head, drawn.boxes[0].tiles);
         for part in [
             "Job 8 heat&lt;b&gt;",
             "2 ranks, 25 % of 100 iterations, 7.5 s left",
             "data-act=\"shrink\" data-job=\"8\" data-to=\"1\"",
             "data-act=\"expand\" data-job=\"8\" data-to=\"3\"",
             "class=\"tile k1\" data-key=\"8.1\"",
-            "rank 1 of job 8 heat&lt;b&gt;: is in MPI_Wait; 1.0 MiB",
+            "rank 1 of job 8 heat&lt;b&gt;, 1.0 MiB",
             "2 CPUs, 0.5 taken by others, 3.0 GiB free",
             "data-act=\"drain\" data-node=\"n0\"",
         ] {
             assert!(html.contains(part), "{part}: {html}");
         }
         assert!(!html.contains("data-node=\"n1\"") && !html.contains("<b>"), "{html}");
+        assert_eq!(drawn.calls, BTreeMap::from([("8.1".to_owned(), "MPI_Wait".to_owned())]));
+    }
+
+    type Light = [f64; 3];
+
+    /// How much of red, green and blue there is for a person with full sight, and for those without one of them, after
+    /// Machado, Oliveira and Fernandes.
+    const SIGHTS: [[Light; 3]; 4] = [
+        [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
+        [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
+        [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
+        [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]],
+    ];
+
+    fn light(colour: &str) -> Light {
+        [0, 2, 4].map(|at| {
+            let part = f64::from(u8::from_str_radix(&colour[at..at + 2], 16).unwrap()) / 255.0;
+            ((part + 0.055) / 1.055).powf(2.4)
+        })
+    }
+
+    fn sum([a, b, c]: Light, [x, y, z]: Light) -> f64 {
+        a * x + b * y + c * z
+    }
+
+    const BRIGHTNESS: Light = [0.2126, 0.7152, 0.0722];
+
+    /// Its place in CIELAB, where distances are about as large as they look.
+    fn seen(colour: &str, sight: &[Light; 3]) -> Light {
+        let light = sight.map(|row| sum(row, light(colour)).clamp(0.0, 1.0));
+        let parts = [[0.4339, 0.3762, 0.1899], BRIGHTNESS, [0.0177, 0.1095, 0.8730]];
+        let [x, y, z] = parts.map(|part| sum(part, light).cbrt());
+        [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
+    }
+
+    #[test]
+    fn jobs_are_told_apart_without_a_kind_of_sight_and_their_numbers_are_read() {
+        let colour = |number: u64| {
+            let at = STYLE.find(&format!("--k{number}:#")).unwrap() + "--k0:#".len();
+            &STYLE[at..at + 6]
+        };
+        let colours: Vec<&str> = (0..COLOURS).map(colour).collect();
+        for (at, one) in colours.iter().enumerate() {
+            let contrast = (sum(BRIGHTNESS, light(one)) + 0.05) / (sum(BRIGHTNESS, light("14181d")) + 0.05);
+            assert!(contrast >= 4.5, "{one}: {contrast}");
+            for (other, sight) in colours[..at]
+                .iter()
+                .flat_map(|other| SIGHTS.iter().map(move |sight| (other, sight)))
+            {
+                let (one, other) = (seen(one, sight), seen(other, sight));
+                let apart = [0, 1, 2].map(|part| one[part] - other[part]);
+                // Two that differ by 2.3 can just be told apart side by side.
+                assert!(sum(apart, apart).sqrt() >= 12.0, "{one:?} {other:?}");
+            }
+        }
     }
 
     #[test]
     fn of_a_job_whose_ranks_are_not_known_each_node_shows_how_many_it_has() {
         let (status, ranks) = (status("large", vec![(node("n0"), 500)]), Vec::new());
-        let html = cluster(
+        let drawn = cluster(
             &[node_status("n0", NodeState::Draining)],
             &[RunningJob { status, ranks }],
             None,
         );
-        assert!(html.contains("title=\"500 ranks of job 8 large\">500×"), "{html}");
-        assert!(
-            html.contains("box draining") && !html.contains("data-act=\"drain\""),
-            "{html}"
-        );
+        let NodeBox { state, head, tiles, .. } = &drawn.boxes[0];
+        assert!(tiles.contains("title=\"500 ranks of job 8 large\">500×"), "{tiles}");
+        assert!(*state == "draining" && !head.contains("data-act=\"drain\""), "{head}");
     }
 }

@@ -2,6 +2,7 @@
 //! given out, and orders only from the page itself. Pure. Nothing of a request is used before it is admitted.
 
 use super::source::Format;
+use pcm_proto::ids::JobId;
 use std::collections::BTreeMap;
 
 /// Longest head of a request; browsers send about one kilobyte.
@@ -25,6 +26,7 @@ pub(super) struct Request {
     pub(super) method: String,
     pub(super) path: String,
     query_token: Option<String>,
+    query_job: Option<String>,
     headers: BTreeMap<String, String>,
 }
 
@@ -32,7 +34,8 @@ pub(super) struct Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     Page,
-    Stream,
+    /// What a page shows that chose this job, or none.
+    Stream(Option<JobId>),
     Metrics(Format),
     Plan,
     Act,
@@ -57,7 +60,12 @@ impl Request {
             return Err(Refused::BadRequest);
         };
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let token = query.split('&').find_map(|pair| pair.strip_prefix("token="));
+        let named = |name: &str| {
+            query
+                .split('&')
+                .find_map(|pair| pair.strip_prefix(name))
+                .map(str::to_owned)
+        };
         let mut headers = BTreeMap::new();
         for line in lines {
             let (name, value) = line.split_once(':').ok_or(Refused::BadRequest)?;
@@ -70,7 +78,8 @@ impl Request {
         Ok(Self {
             method: method.to_owned(),
             path: path.to_owned(),
-            query_token: token.map(str::to_owned),
+            query_token: named("token="),
+            query_job: named("job="),
             headers,
         })
     }
@@ -81,6 +90,12 @@ impl Request {
             Some(kinds) if kinds.contains("application/openmetrics-text") => Format::OpenMetrics,
             _ => Format::Prometheus,
         }
+    }
+
+    /// The job that a page chose.
+    fn job(&self) -> Result<Option<JobId>, Refused> {
+        let number = self.query_job.as_deref().map(str::parse).transpose();
+        number.map(|job| job.map(JobId)).map_err(|_| Refused::BadRequest)
     }
 
     /// Bytes of the body.
@@ -104,7 +119,7 @@ impl Request {
         }
         let wanted = match (self.method.as_str(), self.path.as_str()) {
             ("GET", "/") => Wanted::Page,
-            ("GET", "/stream") => Wanted::Stream,
+            ("GET", "/stream") => Wanted::Stream(self.job()?),
             ("GET", "/metrics") => Wanted::Metrics(self.format()),
             ("POST", "/plan") => Wanted::Plan,
             ("POST", "/act") => Wanted::Act,
@@ -188,7 +203,18 @@ mod tests {
     fn only_who_knows_the_token_is_admitted() {
         let host = "Host: 127.0.0.1:4000";
         assert_eq!(ask("GET /?token=secret HTTP/1.1", &[host]), Ok(Wanted::Page));
-        assert_eq!(ask("GET /stream?token=secret HTTP/1.1", &[host]), Ok(Wanted::Stream));
+        assert_eq!(
+            ask("GET /stream?token=secret HTTP/1.1", &[host]),
+            Ok(Wanted::Stream(None))
+        );
+        assert_eq!(
+            ask("GET /stream?token=secret&job=7 HTTP/1.1", &[host]),
+            Ok(Wanted::Stream(Some(JobId(7))))
+        );
+        assert_eq!(
+            ask("GET /stream?token=secret&job=x HTTP/1.1", &[host]),
+            Err(Refused::BadRequest)
+        );
         let bearer = |token: &str| {
             ask(
                 "GET /metrics HTTP/1.1",

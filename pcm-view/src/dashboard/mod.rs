@@ -13,6 +13,6 @@ pub fn is_admitted(head: &str, token: &str, authority: &str) -> bool {
     http::Request::parse(head).is_ok_and(|request| request.admit(token, authority).is_ok())
 }
 
-pub use cluster::{RunningJob, cluster};
+pub use cluster::{Drawn, RunningJob, cluster};
 pub use serve::{ServeError, Server};
-pub use source::{Format, Plan, Shown, Source};
+pub use source::{Format, Plan, Shown, Source, alert};

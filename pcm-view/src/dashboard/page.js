@@ -4,25 +4,44 @@ const story = document.getElementById("story");
 const state = document.getElementById("state");
 const nodes = document.getElementById("nodes");
 let job = null;
+let stream = null;
+let isShown = false;
+let storyTold = "";
 document.getElementById("steer").open = innerWidth >= 700;
 
-const stream = new EventSource("/stream?token=" + encodeURIComponent(token));
-stream.onmessage = (message) => {
-  const told = JSON.parse(message.data);
+// The address says which job this page shows; without one it is that of the command, or the newest.
+function follow() {
+  const wanted = new URLSearchParams(location.hash.slice(1)).get("job") ?? "";
+  const choice = /^\d{1,19}$/.test(wanted) ? "&job=" + wanted : "";
+  stream?.close();
+  stream = new EventSource("/stream?token=" + encodeURIComponent(token) + choice);
+  stream.onmessage = (message) => take(JSON.parse(message.data));
+  stream.onerror = () => { state.textContent = "The connection is lost; trying again."; };
+  stream.onopen = () => { state.textContent = "Live."; };
+}
+
+function take(told) {
   job = told.job;
   showCluster(told.cluster);
-  show(told.html);
+  // In a frame of its own, so that no frame takes long; a page that is not seen has none.
+  if (document.hidden) show(told.html);
+  else requestAnimationFrame(() => show(told.html));
+  const isKnown = (name, at) => nodes.children[at]?.value === name;
+  if (nodes.children.length === told.nodes.length && told.nodes.every(isKnown)) return;
   nodes.replaceChildren(...told.nodes.map((name) => Object.assign(document.createElement("option"), { value: name })));
-};
+}
+
 // Only what has changed is replaced, so that what is read, pointed at or marked stays.
 function show(html) {
+  if (html === storyTold) return;
+  storyTold = html;
   const next = document.createElement("template");
   next.innerHTML = html;
   merge(story, next.content);
-  if (performance.getEntriesByName("shown").length === 0) performance.mark("shown");
+  // Marked once it is painted.
+  if (!isShown) requestAnimationFrame(() => setTimeout(() => performance.mark("shown")));
+  isShown = true;
 }
-
-const MERGED = ["plots", "jobs", "boxes"];
 
 function merge(old, next) {
   const before = [...old.children];
@@ -30,14 +49,11 @@ function merge(old, next) {
   after.forEach((element, place) => {
     const was = before[place];
     if (!was) old.append(element);
-    else if (MERGED.includes(was.className) && was.className === element.className) merge(was, element);
+    else if (was.className === "plots" && element.className === "plots") merge(was, element);
     else if (!was.isEqualNode(element)) was.replaceWith(element);
   });
   before.slice(after.length).forEach((element) => element.remove());
 }
-
-stream.onerror = () => { state.textContent = "The connection is lost; trying again."; };
-stream.onopen = () => { state.textContent = "Live."; };
 
 for (const form of document.querySelectorAll("form")) {
   form.addEventListener("submit", (event) => {

@@ -4,7 +4,7 @@
 use super::cluster::STYLE;
 use super::http::{self, HEAD_BYTES_MAX, Refused, Request, Wanted};
 use super::source::{Plan, Source};
-use super::teller;
+use super::teller::Tellers;
 use crate::report::document;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -38,7 +38,7 @@ const CONTROLS: &str = "\
 <header><p><span id=\"state\" role=\"status\" aria-live=\"polite\">Connecting.</span> \
 <button id=\"undo\" hidden>Undo</button></p></header>\
 <dialog id=\"plan\"><p></p><div><button value=\"no\">Cancel</button><button value=\"go\">Do it</button></div></dialog>\
-<section id=\"cluster\"></section>\
+<section id=\"cluster\"><h2>Cluster</h2><div class=\"jobs\"></div><div class=\"boxes\"></div></section>\
 <details id=\"steer\"><summary>Steer</summary><datalist id=\"nodes\"></datalist><div class=\"forms\">\
 <form data-act=\"migrate\"><label>Rank<br><input name=\"rank\" type=\"number\" min=\"0\" required></label>\
 <label>To node<br><input name=\"to\" list=\"nodes\" required autocomplete=\"off\"></label>\
@@ -98,7 +98,7 @@ struct Shared<S> {
     source: Arc<S>,
     token: String,
     authority: String,
-    told: watch::Receiver<Arc<str>>,
+    tellers: Arc<Tellers>,
 }
 
 /// A page that has its address and is not served yet.
@@ -128,14 +128,12 @@ impl Server {
 
     /// Serves the page until the future is dropped.
     pub async fn run(self, source: impl Source) {
-        let (tell, told) = watch::channel(Arc::from("{}"));
         let shared = Arc::new(Shared {
             source: Arc::new(source),
             token: self.token,
             authority: self.authority,
-            told,
+            tellers: Arc::default(),
         });
-        tokio::spawn(teller::tell(Arc::clone(&shared.source), tell));
         let admitted = Arc::new(Semaphore::new(ADMITTED_MAX));
         let mut unknown: VecDeque<AbortHandle> = VecDeque::new();
         loop {
@@ -217,7 +215,7 @@ async fn answer(mut stream: TcpStream, wanted: Wanted, body: Vec<u8>, shared: &S
             };
             write(&mut stream, &answer).await
         }
-        Wanted::Stream => stream_to(&mut stream, shared.told.clone()).await,
+        Wanted::Stream(job) => stream_to(&mut stream, shared.tellers.hear(&shared.source, job)).await,
     }
 }
 
@@ -264,7 +262,7 @@ async fn stream_to(stream: &mut TcpStream, mut told: watch::Receiver<Arc<str>>) 
         match tokio::time::timeout(ALIVE_EVERY, told.changed()).await {
             Ok(Ok(())) => {
                 let text = Arc::clone(&told.borrow_and_update());
-                if &*text != "{}" {
+                if !text.is_empty() {
                     write(stream, &format!("data: {text}\n\n")).await?;
                 }
             }

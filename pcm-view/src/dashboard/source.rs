@@ -1,5 +1,8 @@
 //! What the page shows and what it may order. The command that serves the page knows the cluster; the page does not.
 
+use super::cluster::Drawn;
+use crate::svg::escape;
+use pcm_proto::ids::JobId;
 use serde::Serialize;
 
 /// What the page is sent.
@@ -10,9 +13,14 @@ pub struct Shown {
     /// Nodes that orders may name.
     pub nodes: Vec<String>,
     /// The nodes and the ranks on them.
-    pub cluster: String,
+    pub cluster: Drawn,
     /// The story of the job.
     pub html: String,
+}
+
+/// A problem in place of the story of a job.
+pub fn alert(problem: &str) -> String {
+    format!("<p role=\"alert\">{}</p>", escape(problem))
 }
 
 /// A text format for numbers.
@@ -45,8 +53,8 @@ pub struct Plan {
 
 /// Where the page has it from. An error is a sentence for a person.
 pub trait Source: Send + Sync + 'static {
-    /// What is to be seen now.
-    fn look(&self) -> impl Future<Output = Result<Shown, String>> + Send;
+    /// What is to be seen now by a page that chose this job, or none.
+    fn look(&self, job: Option<JobId>) -> impl Future<Output = Result<Shown, String>> + Send;
 
     /// The numbers of this moment.
     fn metrics(&self, format: Format) -> impl Future<Output = Result<String, String>> + Send;

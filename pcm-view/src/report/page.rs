@@ -117,7 +117,8 @@ fn head(story: &Story) -> String {
         Some(end) => format!("ended with code {}: {}", end.code, end.reason),
         None => format!("{:?}", status.state).to_lowercase(),
     };
-    let pause: f64 = story.changes.iter().map(|change| change.done.pause_ms).sum();
+    // The sum of nothing is a zero with a sign.
+    let pause = story.changes.iter().map(|change| change.done.pause_ms).sum::<f64>() + 0.0;
     let moved: u64 = story.changes.iter().map(|change| change.done.bytes_moved.0).sum();
     format!(
         "<h1>Job {} {}</h1><p>{}, {} ranks, epoch {}, begun {} UTC, {:.1} s.</p>\

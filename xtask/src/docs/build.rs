@@ -27,6 +27,9 @@ const ASSETS: [(&str, &str); 2] = [
 /// A longer file of the repository is not shown: results of measurements are.
 const SHOWN_MAX: u64 = 512 << 10;
 
+/// Below docs, and on the site.
+const PICTURES: &str = "pictures";
+
 /// So much of a section can be found.
 const FOUND_MAX: usize = 4000;
 
@@ -68,7 +71,21 @@ fn build(root: &Path, out: &Path) -> Result<usize, Failure> {
         fs::create_dir_all(folder).on("create", folder)?;
         fs::write(&path, text).on("write", &path)?;
     }
+    copy_pictures(&root.join("docs").join(PICTURES), &out.join(PICTURES))?;
     Ok(count)
+}
+
+/// Pages of docs find them beside themselves, as in the repository.
+fn copy_pictures(from: &Path, to: &Path) -> Result<(), Failure> {
+    if !from.exists() {
+        return Ok(());
+    }
+    fs::create_dir_all(to).on("create", to)?;
+    for picture in fs::read_dir(from).on("read", from)?.flatten() {
+        let path = picture.path();
+        fs::copy(&path, to.join(picture.file_name())).on("copy", &path)?;
+    }
+    Ok(())
 }
 
 /// A link of a page within the site.

@@ -9,8 +9,9 @@ use crate::node::jobs::machine::Jobs;
 use crate::node::queries::{Asker, DrainStep};
 use crate::node::requester::Requester;
 use crate::node::timer::Timer;
+use pcm_proto::boot::NodeSpec;
 use pcm_proto::checkpoint::IntoFiles;
-use pcm_proto::control::{ControlToDaemon, DRAIN_WITHIN, DaemonToControl, LayoutChange, Refusal};
+use pcm_proto::control::{ControlToDaemon, DRAIN_WITHIN, DaemonToControl, LayoutChange, NodeState, Refusal};
 use pcm_proto::ids::{JobId, NodeName};
 use pcm_proto::layout::ModeWanted;
 use pcm_proto::peer::{NodeToCoordinator, Question};
@@ -317,10 +318,31 @@ impl Ending {
         self.end_drain(DaemonToControl::Refused(Refusal::new(code, message)), jobs, cx);
     }
 
-    /// Somebody else needs the node empty now.
-    pub(in crate::node) fn drain_cancelled(&mut self, cx: &mut Context<'_>) {
+    /// The node was emptied, or is being emptied, and is wanted again. What has left stays where it is.
+    pub(in crate::node) fn on_undrain(&mut self, from: Requester, spec: &NodeSpec, cx: &mut Context<'_>) {
+        let own = &cx.settings.own;
+        if self.is_taken_away() || self.is_going_down() || cx.cluster.is_leaving() {
+            let message = format!("node {own} is taken away: it takes no ranks any more");
+            return cx.refuse(from, refusal::NODE_BUSY, message);
+        }
+        let statuses = cx.cluster.statuses(cx.now());
+        let Some(mut status) = statuses.into_iter().find(|status| status.name == *own) else {
+            return cx.refuse(from, refusal::UNKNOWN_NODE, format!("node {own} does not know itself"));
+        };
+        if !spec.cpus.is_empty() && spec.cpus != status.cpus {
+            let message = format!("node {own} is drained, and has other CPUs: `pcmctl remove {own}` first");
+            return cx.refuse(from, refusal::NODE_EXISTS, message);
+        }
+        status.state = NodeState::Up;
+        cx.set_draining(false);
+        self.drain_cancelled("takes ranks again: its drain was undone", cx);
+        cx.answer(from, DaemonToControl::Joined(status));
+    }
+
+    /// The node is needed for something else now.
+    pub(in crate::node) fn drain_cancelled(&mut self, why: &str, cx: &mut Context<'_>) {
         if let Some(Draining { from, .. }) = self.drain.take() {
-            let message = format!("node {} is taken away: it ends as soon as it is empty", cx.settings.own);
+            let message = format!("node {} {why}", cx.settings.own);
             cx.answer(
                 from,
                 DaemonToControl::Refused(Refusal::new(refusal::NODE_BUSY, message)),

@@ -88,7 +88,7 @@ impl Ending {
         jobs.is_taken_away = true;
         cx.set_draining(true);
         // Somebody who was emptying it already waits for an answer; it is emptied with a deadline now.
-        self.drain_cancelled(cx);
+        self.drain_cancelled("is taken away: it ends as soon as it is empty", cx);
         let time = within - within / HAND_OVER_SHARE;
         let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         self.empty(Requester::Nobody, (Some(ms), has_refuge), cause, jobs, cx);

@@ -42,7 +42,13 @@ pub fn addressee(
             false => Addressee::Coordinator(job),
         };
     }
-    let Some(node) = node_of(request).filter(|node| *node != own) else {
+    let is_draining = |node: &NodeName| state(node) == Some(NodeState::Draining);
+    let named = match request {
+        // A node that is drained is taken back by its own daemon; another is booted from here.
+        ControlToDaemon::Join(spec) => Some(&spec.name).filter(|node| is_draining(node)),
+        _ => node_of(request),
+    };
+    let Some(node) = named.filter(|node| *node != own) else {
         return Addressee::Here;
     };
     match state(node) {
@@ -100,6 +106,7 @@ fn node_of(request: &ControlToDaemon) -> Option<&NodeName> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pcm_proto::boot::{NodeSpec, Reach};
 
     fn node(name: &str) -> NodeName {
         NodeName::new(name).unwrap()
@@ -109,6 +116,7 @@ mod tests {
         let state = |name: &NodeName| match name.as_str() {
             "up" => Some(NodeState::Up),
             "gone" => Some(NodeState::Gone),
+            "drained" => Some(NodeState::Draining),
             _ => None,
         };
         addressee(request, &node("own"), |job| job == JobId(1), state)
@@ -142,6 +150,21 @@ mod tests {
                 within: JOIN_WITHIN
             }
         );
+        let join = |name| {
+            of(&ControlToDaemon::Join(NodeSpec {
+                name: node(name),
+                address: "127.0.0.1".into(),
+                site: "here".into(),
+                cpus: Vec::new(),
+                reach: Reach::Local,
+            }))
+        };
+        assert_eq!(
+            [join("new"), join("up"), join("own")],
+            [(); 3].map(|()| Addressee::Here)
+        );
+        let (node, within) = (node("drained"), JOIN_WITHIN);
+        assert_eq!(join("drained"), Addressee::Node { node, within });
         assert_eq!(refusal_of(&remove("gone")), refusal::NODE_UNREACHABLE);
         assert_eq!(refusal_of(&remove("other")), refusal::UNKNOWN_NODE);
     }
