@@ -56,11 +56,19 @@ pub(super) fn draw_acts(machines: usize, programs: &[Program], heal_at: u64, ran
             8 => Act::Notice {
                 machine: random.index(machines),
             },
-            _ => Act::Drain {
-                machine: random.index(machines),
-                deadline_ms: random.chance(0.5).then_some(6_000),
-                via,
-            },
+            _ => {
+                let machine = random.index(machines);
+                let deadline_ms = random.chance(0.5).then_some(6_000);
+                if random.chance(0.5) {
+                    let undrain = Act::Undrain { machine, via };
+                    acts.push((random.between(2_500_000, heal_at + 2_000_000), undrain));
+                }
+                Act::Drain {
+                    machine,
+                    deadline_ms,
+                    via,
+                }
+            }
         };
         acts.push((random.between(2_000_000, heal_at), act));
     }

@@ -9,13 +9,14 @@ use super::simulation::Simulation;
 use super::story::short;
 use pcm_core::node::agent::AgentEffect;
 use pcm_core::node::cost_file::{FileCosts, MethodsEffect};
-use pcm_core::node::event::{AgentNews, Event, LogsAnswer};
+use pcm_core::node::event::{AgentNews, BootFact, Event, LogsAnswer};
 use pcm_core::node::outbox::{BootEffect, Effect, LogsEffect, PeersEffect, StacksWanted};
 use pcm_core::node::ranks::effect::{RankEffect, RankFact};
 use pcm_core::node::requester::LinkId;
 use pcm_core::node::streams::effect::{FileEffect, Filed};
 use pcm_proto::agent::AgentToDaemon;
 use pcm_proto::app::DaemonToApp;
+use pcm_proto::boot::BootReport;
 use pcm_proto::control::DaemonToControl;
 use pcm_proto::ids::Iteration;
 use pcm_proto::keeper::ProcessKey;
@@ -72,7 +73,12 @@ impl Simulation {
                 return Some(Event::StacksRead { node, ask, stacks });
             }
             Effect::Boot(BootEffect::Ready | BootEffect::Report(_) | BootEffect::EndReports) => {}
-            Effect::Boot(BootEffect::Boot { .. }) => {}
+            Effect::Boot(BootEffect::Boot { nodes, .. }) => {
+                // All machines that there are were there from the beginning.
+                let node = nodes.first()?.name.clone();
+                let reason = "there is no such machine".to_owned();
+                return Some(Event::Boot(BootFact::Report(BootReport::Failed { node, reason })));
+            }
             Effect::Sweep { .. } => {}
             Effect::Record(_) | Effect::Arm { .. } => {}
         }

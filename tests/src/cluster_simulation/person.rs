@@ -41,6 +41,11 @@ pub enum Act {
         deadline_ms: Option<u64>,
         via: usize,
     },
+    /// A node that is drained is to take ranks again.
+    Undrain {
+        machine: usize,
+        via: usize,
+    },
     /// The node will be taken away.
     Notice {
         machine: usize,

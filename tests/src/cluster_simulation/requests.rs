@@ -1,6 +1,7 @@
 //! What persons ask daemons, what they do with the answers, and rules about these.
 
 use super::happening::Happening;
+use super::machine::address;
 use super::person::{Act, Ask, Asked, Change, layout_change};
 use super::seen::Seen;
 use super::simulation::Simulation;
@@ -8,6 +9,7 @@ use super::story::short;
 use super::violation::Violation;
 use pcm_core::node::event::{ControlFact, Event};
 use pcm_core::node::requester::LinkId;
+use pcm_proto::boot::{NodeSpec, Reach};
 use pcm_proto::checkpoint::IntoFiles;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, Stream};
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
@@ -93,6 +95,16 @@ impl Simulation {
             } => {
                 let node = self.machines[machine].name.clone();
                 self.ask_once(via, ControlToDaemon::Drain { node, deadline_ms });
+            }
+            Act::Undrain { machine, via } => {
+                let spec = NodeSpec {
+                    name: self.machines[machine].name.clone(),
+                    address: address(machine),
+                    site: "here".to_owned(),
+                    cpus: Vec::new(),
+                    reach: Reach::Local,
+                };
+                self.ask_once(via, ControlToDaemon::Join(spec));
             }
             Act::Notice { machine } => self.event(machine, Event::Notice),
             Act::Down { via } => self.ask_once(via, ControlToDaemon::Down),
