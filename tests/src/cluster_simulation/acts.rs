@@ -44,6 +44,16 @@ pub(super) fn draw_acts(machines: usize, programs: &[Program], heal_at: u64, ran
         };
         acts.push((random.between(2_000_000, heal_at + 1_000_000), change));
     }
+    draw_orders(machines, heal_at, random, &mut acts);
+    if random.chance(0.1) {
+        let via = random.index(machines);
+        acts.push((heal_at + random.between(500_000, 4_000_000), Act::Down { via }));
+    }
+    acts
+}
+
+/// Draws what a person wants beside jobs and changes: looks, checkpoints, drains and the like.
+fn draw_orders(machines: usize, heal_at: u64, random: &mut Random, acts: &mut Vec<(u64, Act)>) {
     for _ in 0..random.index(4) {
         let via = random.index(machines);
         let act = match random.index(10) {
@@ -72,9 +82,4 @@ pub(super) fn draw_acts(machines: usize, programs: &[Program], heal_at: u64, ran
         };
         acts.push((random.between(2_000_000, heal_at), act));
     }
-    if random.chance(0.1) {
-        let via = random.index(machines);
-        acts.push((heal_at + random.between(500_000, 4_000_000), Act::Down { via }));
-    }
-    acts
 }
