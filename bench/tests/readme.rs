@@ -1,4 +1,5 @@
-//! The README's figures are those of `bench/results`, and its diff is that of the two C sources of heat2d.
+//! The figures of the README and of the guide to Python are those of `bench/results`, and the README's diff is that of
+//! the two C sources of heat2d.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use pcm_bench::statistics;
@@ -52,6 +53,21 @@ fn measured() -> [String; 4] {
             paired_ratio("overhead.json", "plain, libpcm preloaded", "plain"),
         ),
     ]
+}
+
+/// No more than a microsecond for an iteration in Python.
+const STEADY_NS_MAX: f64 = 1000.0;
+
+#[test]
+fn the_guide_to_python_says_what_was_measured() {
+    let names = ["pcm.iterate()", "for number in pcm.iterations(n)", "array.local"];
+    let [iterate, counted, local] = names.map(|name| median("python.json", &format!("{name}, daemon")));
+    assert!(iterate.max(counted) <= STEADY_NS_MAX, "{iterate} and {counted} ns");
+    let sentence = format!(
+        "`pcm.iterate()` costs {iterate:.0} ns, a pass of `pcm.iterations` {counted:.0} ns, a look at `array.local` \
+         {local:.0} ns:"
+    );
+    assert!(text("docs/guide-python.md").contains(&sentence), "{sentence}");
 }
 
 /// The last column of the first table, without its two head rows.
