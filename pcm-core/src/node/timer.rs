@@ -34,6 +34,8 @@ pub enum Timer {
     End,
     /// A node that was given notice may be ready to leave.
     Leave,
+    /// Parts of checkpoints may be held for jobs that are over.
+    Held,
     /// Blocks of images may have been lost.
     Images,
     /// A rank has had its time for what it does ahead of a meeting.

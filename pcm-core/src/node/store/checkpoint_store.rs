@@ -21,6 +21,9 @@ use std::time::Duration;
 /// A coordinator that is out of reach has come back, or an heir has taken the job over, long before this.
 pub const ABANDONED_AFTER: Duration = Duration::from_secs(90);
 
+/// How often parts of jobs without a process here are said again.
+const SAID_AGAIN: Duration = Duration::from_secs(20);
+
 /// A buffer that the keeper handed to a daemon that started again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldBuffer {
@@ -92,6 +95,7 @@ impl CheckpointStore {
         mut known: BTreeMap<BufferKey, Holding>,
         step: &mut Step<'_>,
     ) {
+        step.out.arm(SAID_AGAIN, Timer::Held);
         let mut unknown = Vec::new();
         for HeldBuffer { key, memory, stated } in held {
             let holds = known.remove(&key);
@@ -410,11 +414,20 @@ impl CheckpointStore {
 
     /// A node is linked (again): it may coordinate jobs whose checkpoints are here.
     pub(super) fn on_coordinator_linked(&self, node: &NodeName, step: &mut Step<'_>) {
-        let held = self.buffers.iter().filter_map(|(key, buffer)| {
-            let holds = buffer.holds.as_ref().filter(|holds| holds.coordinator == *node)?;
-            Some((*key, holds))
-        });
-        say_all_stored(held, step);
+        self.say_again(|_, holds| holds.coordinator == *node, step);
+    }
+
+    /// Says parts of jobs without a process here again: the word that a job is over may have been lost with a link.
+    pub(super) fn on_held_timer(&self, step: &mut Step<'_>) {
+        step.out.arm(SAID_AGAIN, Timer::Held);
+        let around = step.around;
+        self.say_again(|job, _| around.job(job).is_none(), step);
+    }
+
+    fn say_again(&self, is_meant: impl Fn(JobId, &Holding) -> bool, step: &mut Step<'_>) {
+        let held = self.buffers.iter();
+        let held = held.filter_map(|(key, buffer)| Some((*key, buffer.holds.as_ref()?)));
+        say_all_stored(held.filter(|(key, holds)| is_meant(key.job, holds)), step);
     }
 
     /// Whether parts are held here for jobs that this node coordinates.

@@ -132,6 +132,8 @@ pub enum StoreInput {
     JobEmptied { job: JobId },
     /// A job is over here.
     JobOver { job: JobId },
+    /// Parts of checkpoints may be held for jobs that are over.
+    HeldTimer,
     /// Blocks may have been lost, or there may be room for more offers.
     ImagesTimer,
     /// An image should not be needed any more.

@@ -138,6 +138,7 @@ impl Store {
                 self.checkpoints.on_led(job, &by, step);
                 self.inbound.on_led(job, &by);
             }
+            StoreInput::HeldTimer => self.checkpoints.on_held_timer(step),
             StoreInput::ImagesTimer => self.inbound.on_timer(step),
             StoreInput::UnneededTimer(key) => self.on_unneeded_timer(key, step),
             StoreInput::AheadTimer(key) => ahead::on_timer(key, step),
