@@ -374,8 +374,10 @@ fn a_thousand_ranks_on_two_hundred_nodes_are_painted_within_half_a_second_and_up
     let (cluster, story) = (times(&mut browser, "take"), times(&mut browser, "show"));
     println!("first painted after {first:?} ms, the cluster updated in {cluster:?} ms, the story in {story:?} ms");
     assert!(least(&first) <= 500.0, "{first:?}");
-    assert!(least(&cluster) <= 30.0, "{cluster:?}");
-    assert!(least(&story) <= 30.0, "{story:?}");
+    for mut times in [cluster, story] {
+        times.sort_by(f64::total_cmp);
+        assert!(times[times.len() / 2] <= 30.0, "{times:?}");
+    }
     assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
 }
 
