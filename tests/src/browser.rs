@@ -227,9 +227,12 @@ impl Browser {
         }
     }
 
+    /// Where an element comes to rest.
     fn middle_of(&mut self, element: &str) -> (f64, f64) {
         let expression = format!(
-            "(() => {{ const at = document.querySelector('{element}'); at.scrollIntoView({{ block: 'nearest' }}); \
+            "(async () => {{ const at = document.querySelector('{element}'); \
+             at.scrollIntoView({{ block: 'nearest' }}); \
+             await Promise.all(at.getAnimations().map((one) => one.finished.catch(() => 0))); \
              const place = at.getBoundingClientRect(); \
              return [place.x + place.width / 2, place.y + place.height / 2]; }})()"
         );

@@ -129,7 +129,7 @@ impl Large {
     ///
     /// # Panics
     /// When what it made up cannot be read back.
-    pub fn new() -> Self {
+    pub fn drawn() -> Self {
         let story = recording(Self::RANKS, Self::NODES);
         let now_us = now_us();
         let look = |moved: u32| {

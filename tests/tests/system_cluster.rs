@@ -180,13 +180,15 @@ fn a_drained_node_takes_ranks_again_when_it_is_joined_and_is_the_same_node() {
             .stdout
     };
     assert!(cluster.run(&["drain", "n1"]).status.success());
-    assert_eq!(cluster.node_state("n1"), "draining");
+    // The others hear of either within moments.
+    let is_n1 = |state: &str| wait::until(state, LIMIT, || (cluster.node_state("n1") == state).then_some(()));
+    is_n1("draining");
     assert_eq!(placed(&cluster), "n0\nn0\n");
     let others = cluster.run(&["join", "n1", "--cpus", "0-63"]);
     assert!(others.stderr.contains("[node_exists]"), "{others:?}");
     let outcome = cluster.run(&["join", "n1"]);
     assert!(outcome.status.success(), "{outcome:?}");
-    wait::until("n1 is up", LIMIT, || (cluster.node_state("n1") == "up").then_some(()));
+    is_n1("up");
     assert_eq!(pid(&cluster), before);
     let both = placed(&cluster);
     let mut nodes: Vec<&str> = both.lines().collect();

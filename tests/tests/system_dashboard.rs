@@ -339,21 +339,31 @@ take = (told) => requestAnimationFrame(() => timed(() => taken(told), times.take
 show = (html) => timed(() => seen(html), times.show);\
 0";
 
+/// Milliseconds from the request of the page until it was painted, several times; the browser itself starts with the
+/// first.
+fn painted_after(browser: &mut Browser, address: &str) -> Vec<f64> {
+    let painted = |browser: &mut Browser| {
+        browser.open(address);
+        browser.wait_for("performance.getEntriesByName('shown').length === 1", LIMIT);
+        let at = browser.value("performance.getEntriesByName('shown')[0].startTime");
+        at.as_f64().expect("a time")
+    };
+    (0..4).map(|_| painted(browser)).collect()
+}
+
+/// Whatever else this machine does only adds to it.
+fn least(times: &[f64]) -> f64 {
+    times.iter().copied().fold(f64::MAX, f64::min)
+}
+
 #[test]
 fn a_thousand_ranks_on_two_hundred_nodes_are_painted_within_half_a_second_and_updated_within_30_ms() {
     let Some(program) = installed() else {
         return skip::cannot_run("no Chromium in PATH");
     };
-    let address = served(Large::new());
+    let address = served(Large::drawn());
     let mut browser = Browser::start(&program);
-    let is_shown = "performance.getEntriesByName('shown').length === 1";
-    let shown_at = |browser: &mut Browser| {
-        browser.open(&address);
-        browser.wait_for(is_shown, LIMIT);
-        let at = browser.value("performance.getEntriesByName('shown')[0].startTime");
-        at.as_f64().expect("a time")
-    };
-    let first: Vec<f64> = (0..3).map(|_| shown_at(&mut browser)).collect();
+    let first = painted_after(&mut browser, &address);
     assert_eq!(browser.value("document.querySelectorAll('#story svg').length"), 4);
     assert_eq!(browser.value("document.querySelectorAll('button.tile').length"), 1000);
     browser.value(TIMED);
@@ -363,11 +373,11 @@ fn a_thousand_ranks_on_two_hundred_nodes_are_painted_within_half_a_second_and_up
     };
     let (cluster, story) = (times(&mut browser, "take"), times(&mut browser, "show"));
     println!("first painted after {first:?} ms, the cluster updated in {cluster:?} ms, the story in {story:?} ms");
-    // Whatever else this machine does only adds to it.
-    let least = |times: &[f64]| times.iter().copied().fold(f64::MAX, f64::min);
     assert!(least(&first) <= 500.0, "{first:?}");
-    assert!(least(&cluster) <= 30.0, "{cluster:?}");
-    assert!(least(&story) <= 30.0, "{story:?}");
+    for mut times in [cluster, story] {
+        times.sort_by(f64::total_cmp);
+        assert!(times[times.len() / 2] <= 30.0, "{times:?}");
+    }
     assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
 }
 
@@ -381,12 +391,10 @@ fn a_recording_of_a_thousand_ranks_is_painted_within_half_a_second() {
     let mut serving = Background::start(&mut cluster.pcmctl(&["dashboard", "--recording", "large.json"]));
     serving.wait_for("\n", LIMIT);
     let mut browser = Browser::start(&program);
-    browser.open(serving.stdout().trim());
-    browser.wait_for("performance.getEntriesByName('shown').length === 1", LIMIT);
-    let first = browser.value("performance.getEntriesByName('shown')[0].startTime");
-    println!("a recording painted after {first} ms");
+    let first = painted_after(&mut browser, serving.stdout().trim());
+    println!("a recording painted after {first:?} ms");
     assert_eq!(browser.value("document.querySelectorAll('#story svg').length"), 4);
-    assert!(first.as_f64().expect("a number") <= 500.0, "{first} ms");
+    assert!(least(&first) <= 500.0, "{first:?}");
     assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
 }
 

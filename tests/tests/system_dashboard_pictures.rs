@@ -82,13 +82,13 @@ fn pictures_are_taken() {
     write(&mut browser, "plan");
     browser.value("document.querySelector('#plan [value=no]').click()");
     browser.window(1040, 900);
-    browser.value("document.querySelector('#story').scrollIntoView(); 0");
+    browser.value("scrollTo(0, document.querySelector('#story').offsetTop - 40); 0");
     write(&mut browser, "job");
     browser.window(380, 760);
     browser.value("scrollTo(0, 0); 0");
     write(&mut browser, "phone");
     browser.window(1040, 900);
-    browser.open(&served(Large::new()));
+    browser.open(&served(Large::drawn()));
     browser.wait_for("document.querySelectorAll('button.tile').length === 1000", LIMIT);
     browser.value("document.querySelector('#steer').open = false; scrollTo(0, 0); 0");
     write(&mut browser, "large");

@@ -34,7 +34,7 @@ touch-action:none;user-select:none}.tile[aria-pressed=true]{outline:3px solid va
 .tile.dragged,.box.dragged{opacity:.85;position:relative;z-index:9;pointer-events:none}\
 .k0{background:var(--k0)}.k1{background:var(--k1)}.k2{background:var(--k2)}.k3{background:var(--k3)}\
 .k4{background:var(--k4)}.k5{background:var(--k5)}.k6{background:var(--k6)}\
-#story section,#story .wide{content-visibility:auto;contain-intrinsic-size:auto 300px}\
+#story .plots section{content-visibility:auto;contain-intrinsic-size:auto 300px}\
 dialog{color:var(--text);background:var(--back);border:1px solid var(--soft);border-radius:8px;max-width:30em}\
 dialog div{display:flex;gap:10px;justify-content:flex-end}[hidden]{display:none}";
 
