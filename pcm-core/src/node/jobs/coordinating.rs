@@ -22,7 +22,7 @@ use pcm_proto::checkpoint::CheckpointMessage;
 use pcm_proto::control::{DaemonToControl, Refusal};
 use pcm_proto::ids::{JobId, NodeName};
 use pcm_proto::job::{JobSpec, RANKS_MAX, SPARES_MAX, WorldShape};
-use pcm_proto::peer::RanksBegun;
+use pcm_proto::peer::{CoordinatorToNode, RanksBegun};
 use pcm_proto::refusal;
 use std::collections::BTreeMap;
 
@@ -107,7 +107,10 @@ impl Jobs {
             // Its heir leads the job, and may need what is held.
             None if is_over && cx.cluster.is_leaving() => return,
             // The job is over.
-            None if is_over => return say_checkpoint(cx, node, job, CheckpointMessage::Forget { but: None }),
+            None if is_over => {
+                say_checkpoint(cx, node, job, CheckpointMessage::Forget { but: None });
+                return cx.send_job(node, job, CoordinatorToNode::Close);
+            }
             None => Err(message),
         };
         let is_end = matches!(inputs, Err(CheckpointMessage::Forget { but: None }));

@@ -421,7 +421,7 @@ impl CheckpointStore {
     pub(super) fn on_held_timer(&self, step: &mut Step<'_>) {
         step.out.arm(SAID_AGAIN, Timer::Held);
         let around = step.around;
-        self.say_again(|job, _| around.job(job).is_none(), step);
+        self.say_again(|job, _| !around.job(job).is_some_and(|job| job.has_process()), step);
     }
 
     fn say_again(&self, is_meant: impl Fn(JobId, &Holding) -> bool, step: &mut Step<'_>) {

@@ -33,6 +33,13 @@ pub struct JobFacts<'a> {
     pub restores: Option<&'a Restores>,
 }
 
+impl JobFacts<'_> {
+    /// Whether a process of the job is alive here.
+    pub(super) fn has_process(&self) -> bool {
+        self.processes.values().any(Local::is_alive)
+    }
+}
+
 /// What the store reads of other parts of the node.
 pub trait Surroundings {
     /// This node's part of a job, if it has one.
