@@ -193,6 +193,11 @@ pub(super) enum Background {
         of: Life,
         attempt: u64,
     },
+    /// Nothing was written into memory that is on offer.
+    OfferEnds {
+        of: Life,
+        attempt: u64,
+    },
     Put {
         of: Life,
         work: Box<super::memory::Putting>,

@@ -12,7 +12,7 @@ use pcm_core::node::event::Event;
 use pcm_core::node::store::effect::{StoreEffect, Sums};
 use pcm_core::node::store::image_key::ImageKey;
 use pcm_core::node::store::input::StoreInput;
-use pcm_core::node::store::not_come::NotCome;
+use pcm_core::node::store::not_come::{NotCome, PATIENCE};
 use pcm_core::parked::block_checksum;
 use pcm_proto::checkpoint::BufferKey;
 use pcm_proto::image::ImageMessage;
@@ -156,6 +156,9 @@ impl Simulation {
                 daemon.memory.offers.insert(attempt, Offer { key, memory, region });
                 self.queue
                     .after(delay / 8 + 1, Happening::Store(Background::Offered { of, attempt }));
+                let patience = PATIENCE.as_micros() as u64;
+                self.queue
+                    .after(patience, Happening::Store(Background::OfferEnds { of, attempt }));
             }
             StoreEffect::Put {
                 number,
@@ -246,6 +249,20 @@ impl Simulation {
                     .and_then(|daemon| daemon.memory.offers.get(&attempt).cloned());
                 if let Some(Offer { key, region, .. }) = offer {
                     self.event_of(of, Event::Store(StoreInput::Offered { key, attempt, region }));
+                }
+            }
+            Background::OfferEnds { of, attempt } => {
+                let ended = self
+                    .daemon_of(of)
+                    .and_then(|daemon| daemon.memory.offers.remove(&attempt));
+                if let Some(Offer { key, .. }) = ended {
+                    let input = StoreInput::Came {
+                        key,
+                        attempt,
+                        is_memory_left: true,
+                        outcome: Err(NotCome::Silence("nothing came".to_owned())),
+                    };
+                    self.event_of(of, Event::Store(input));
                 }
             }
             Background::Put { of, work } => self.on_put(of, &work),
