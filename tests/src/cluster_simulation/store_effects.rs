@@ -150,15 +150,11 @@ impl Simulation {
             StoreEffect::Receive {
                 key, attempt, memory, ..
             } => {
-                let mut region = [0; 16];
-                region[..8].copy_from_slice(&attempt.to_le_bytes());
-                region[8..].copy_from_slice(&of.number.to_le_bytes());
+                let region = region(of, attempt);
                 daemon.memory.offers.insert(attempt, Offer { key, memory, region });
-                self.queue
-                    .after(delay / 8 + 1, Happening::Store(Background::Offered { of, attempt }));
-                let patience = PATIENCE.as_micros() as u64;
-                self.queue
-                    .after(patience, Happening::Store(Background::OfferEnds { of, attempt }));
+                for (after, background) in offer(of, attempt, delay) {
+                    self.queue.after(after, Happening::Store(background));
+                }
             }
             StoreEffect::Put {
                 number,
@@ -353,4 +349,20 @@ impl Simulation {
         let daemon = self.machines[of.machine].daemon.as_mut();
         daemon.filter(|daemon| daemon.life() == of && !daemon.is_ending)
     }
+}
+
+/// The name of memory on offer: the try, and the daemon's life.
+fn region(of: Life, attempt: u64) -> [u8; 16] {
+    let mut region = [0; 16];
+    region[..8].copy_from_slice(&attempt.to_le_bytes());
+    region[8..].copy_from_slice(&of.number.to_le_bytes());
+    region
+}
+
+/// Memory is on offer after a moment, until nothing was written into it for too long.
+fn offer(of: Life, attempt: u64, delay: u64) -> [(u64, Background); 2] {
+    [
+        (delay / 8 + 1, Background::Offered { of, attempt }),
+        (PATIENCE.as_micros() as u64, Background::OfferEnds { of, attempt }),
+    ]
 }
