@@ -89,7 +89,7 @@ enum Verb {
     #[command(after_help = "Example: cargo xtask planted\n\nWorks on a copy of the source in the target folder.")]
     Planted {
         /// How many histories it may take to find one.
-        #[arg(long, default_value_t = 5000)]
+        #[arg(long, default_value_t = 30_000)]
         seeds: u64,
     },
     /// Check style, format, clippy and documentation.

@@ -15,9 +15,6 @@ use std::{
 /// One patch with one defect each; the text before the diff says which defect.
 const PATCHES: &str = "tests/planted";
 
-/// What the simulation needs of the checkout.
-const COPIED: [&str; 3] = ["Cargo.lock", "Cargo.toml", "*.rs"];
-
 /// Runs the first `seeds` histories with each defect; fails when one is not found.
 pub(crate) fn run(repository: &Repository, environment: &Environment, seeds: u64) -> Result<(), Failure> {
     let tree = repository.target.join("planted").join("tree");
@@ -57,8 +54,7 @@ fn patches(repository: &Repository) -> Result<Vec<PathBuf>, Failure> {
 /// The source as it is in the checkout. Times of files stay, so that little is compiled again.
 fn copy(repository: &Repository, tree: &Path) -> Result<(), Failure> {
     let mut git = Command::new("git");
-    git.current_dir(&repository.root).args(["ls-files", "--"]).args(COPIED);
-    git.args(["*.toml", "*.c", "*.h", "*.txt"]);
+    git.current_dir(&repository.root).arg("ls-files");
     let listed = git.output().map_err(Failure::start("git"))?;
     for path in String::from_utf8_lossy(&listed.stdout).lines() {
         let (from, to) = (repository.root.join(path), tree.join(path));
