@@ -220,6 +220,22 @@ fn last_closing(outcome: &Outcome) -> Closing {
     last.clone()
 }
 
+/// A job of this build of heat2d loses a rank: that costs the iterations since its last checkpoint and nothing else.
+///
+/// # Panics
+/// When it costs more.
+pub fn loses_a_rank_and_ends_right(cluster: &Cluster, program: &str, variables: &[(&str, &str)]) {
+    let every = ["--checkpoint-every", "0.3"];
+    let job = Crashing::start_program(cluster, program, &every, (1500, 3000), variables);
+    job.wait_for("checkpoint_complete", 2);
+    assert!(job.kill_rank(2));
+    job.wait_for("recovered", 1);
+    let recovered = job.events("recovered").remove(0);
+    assert!(recovered["from"].as_u64() > Some(0), "{recovered}");
+    assert_eq!(recovered["ranks"], 4, "{recovered}");
+    job.ends_right();
+}
+
 fn last_job(cluster: &Cluster) -> u64 {
     let told = cluster.run(&["jobs", "--json"]);
     let jobs: Value = serde_json::from_str(&told.stdout).unwrap_or_default();

@@ -10,8 +10,7 @@ use std::{
 use tests::{
     asked,
     cluster::{Cluster, LIMIT},
-    crashing::Crashing,
-    intel, limited,
+    crashing, intel, limited,
     malleable::Malleable,
     older::{self, compiled_by},
     random_changes::{self, NODES},
@@ -67,15 +66,7 @@ fn changes_and_recovers(compiled_with: &Path, runs_on: &Path) {
     }
     job.ends_right();
 
-    let every = ["--checkpoint-every", "0.3"];
-    let job = Crashing::start_program(&cluster, program, &every, (1500, 3000), &on);
-    job.wait_for("checkpoint_complete", 2);
-    assert!(job.kill_rank(2));
-    job.wait_for("recovered", 1);
-    let recovered = job.events("recovered").remove(0);
-    assert!(recovered["from"].as_u64() > Some(0), "{recovered}");
-    assert_eq!(recovered["ranks"], 4, "{recovered}");
-    job.ends_right();
+    crashing::loses_a_rank_and_ends_right(&cluster, program, &on);
     cluster.down();
 }
 

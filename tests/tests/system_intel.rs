@@ -13,8 +13,7 @@ use tests::{
     background::Background,
     binaries::built,
     cluster::{Cluster, LIMIT},
-    crashing::Crashing,
-    intel, limited,
+    crashing, intel, limited,
     malleable::Malleable,
     random_changes::{self, NODES},
     standard_abi,
@@ -153,15 +152,7 @@ fn a_job_is_relaunched_and_ends_right() {
 fn a_killed_rank_costs_the_iterations_since_the_last_checkpoint_and_nothing_else() {
     let cluster = Cluster::that_crashes(3);
     let program = heat2d(&cluster);
-    let every = ["--checkpoint-every", "0.3"];
-    let job = Crashing::start_program(&cluster, &program, &every, (1500, 3000), &[("PCM_MPI", &its_prefix())]);
-    job.wait_for("checkpoint_complete", 2);
-    assert!(job.kill_rank(2));
-    job.wait_for("recovered", 1);
-    let recovered = job.events("recovered").remove(0);
-    assert!(recovered["from"].as_u64() > Some(0), "{recovered}");
-    assert_eq!(recovered["ranks"], 4, "{recovered}");
-    job.ends_right();
+    crashing::loses_a_rank_and_ends_right(&cluster, &program, &[("PCM_MPI", &its_prefix())]);
     cluster.down();
 }
 

@@ -11,8 +11,7 @@ use tests::{
     cluster::{Cluster, LIMIT},
     conformance::Outcomes,
     conformance_runs::{self, CHECKS_MIN, RANKS, around_changes, round, under_mpiexec},
-    crashing::Crashing,
-    limited,
+    crashing, limited,
     malleable::Malleable,
     random_changes::{self, NODES},
     standard_abi::{With, compiled, compiler, library},
@@ -43,7 +42,7 @@ fn loaded(pid: u32) -> Vec<String> {
 }
 
 #[test]
-fn twenty_random_live_changes_keep_the_result_and_who_leaves_is_gone() {
+fn fifty_random_live_changes_keep_the_result_and_who_leaves_is_gone() {
     let Some(compiler) = compiler() else { return };
     let seed = asked::number("PCM_TEST_SEED").unwrap_or(u64::from(std::process::id()));
     println!("seed {seed}: PCM_TEST_SEED={seed} replays the changes");
@@ -136,15 +135,7 @@ fn a_killed_rank_costs_the_iterations_since_the_last_checkpoint_and_nothing_else
     let Some(compiler) = compiler() else { return };
     let cluster = Cluster::that_crashes(3);
     let program = compiled(&compiler, HEAT, cluster.files(), With::ItsOwn);
-    let every = ["--checkpoint-every", "0.3"];
-    let job = Crashing::start_program(&cluster, text(&program), &every, (1500, 3000), &[]);
-    job.wait_for("checkpoint_complete", 2);
-    assert!(job.kill_rank(2));
-    job.wait_for("recovered", 1);
-    let recovered = job.events("recovered").remove(0);
-    assert!(recovered["from"].as_u64() > Some(0), "{recovered}");
-    assert_eq!(recovered["ranks"], 4, "{recovered}");
-    job.ends_right();
+    crashing::loses_a_rank_and_ends_right(&cluster, text(&program), &[]);
     cluster.down();
 }
 
