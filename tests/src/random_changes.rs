@@ -9,6 +9,9 @@ const RANKS_MAX: usize = 6;
 /// Nodes of the cluster that the job runs on.
 pub const NODES: u32 = 4;
 
+/// Iterations and sleep in microseconds of a job that lasts longer than fifty changes on a busy machine.
+pub const PACE: (u64, u32) = (30_000, 700);
+
 /// Makes so many changes; what `pcmctl` said of each.
 ///
 /// # Panics

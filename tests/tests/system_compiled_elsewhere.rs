@@ -45,7 +45,7 @@ fn changes_and_recovers(compiled_with: &Path, runs_on: &Path) {
     let program = compiled_by(compiled_with, "examples/heat2d/heat2d.c", cluster.files());
     let (program, on) = (text(&program), [("PCM_MPI", text(runs_on))]);
 
-    let job = Malleable::start_with(&cluster, program, 2, (30_000, 300), &on);
+    let job = Malleable::start_with(&cluster, program, 2, random_changes::PACE, &on);
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", job.ranks()[0].pid)).expect("the rank lives");
     let of_mpi = maps.lines().filter(|line| line.contains("/libmpi.so"));
     let library = text(runs_on).to_owned() + "/lib/";

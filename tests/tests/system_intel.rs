@@ -89,7 +89,13 @@ fn fifty_random_live_changes_keep_the_result_and_who_leaves_is_gone() {
     let mut random = Random::new(seed);
     let cluster = Cluster::up(NODES);
     let program = heat2d(&cluster);
-    let job = Malleable::start_with(&cluster, &program, 2, (30_000, 300), &[("PCM_MPI", &its_prefix())]);
+    let job = Malleable::start_with(
+        &cluster,
+        &program,
+        2,
+        random_changes::PACE,
+        &[("PCM_MPI", &its_prefix())],
+    );
     let maps = fs::read_to_string(format!("/proc/{}/maps", job.ranks()[0].pid)).expect("the rank lives");
     assert!(
         maps.contains("/.mpi-intel/lib/libmpi.so.12") && !maps.contains("/.mpi/"),
