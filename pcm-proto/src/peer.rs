@@ -182,6 +182,17 @@ pub enum MpiStage {
     After,
 }
 
+/// By what a process ended, as its node knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EndedBy {
+    /// By itself, or by a signal that came from elsewhere.
+    Itself,
+    /// It was ordered to leave: its end is no failure of the job.
+    Order,
+    /// Its node, because the job could not go on there: the coordinator, or other nodes, did not answer.
+    Loss,
+}
+
 /// The end of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessEnd {
@@ -189,8 +200,7 @@ pub struct ProcessEnd {
     pub status: ExitStatus,
     /// In which stage.
     pub stage: MpiStage,
-    /// Whether it was told to leave, so that its end is no failure of the job.
-    pub on_order: bool,
+    pub by: EndedBy,
 }
 
 /// A request of `MPI_Comm_spawn`, as PMI carries it.
@@ -295,6 +305,8 @@ pub enum CoordinatorToNode {
     /// Coordinator to node, before a change is prepared there: the hosts of the nodes of the new layout. Every node
     /// makes the new worlds by itself, and one that has just joined may not have been heard of everywhere.
     Hosts(Vec<(NodeName, u64)>),
+    /// The coordinator counts on ranks there. Answered by `NoPart` where nothing is known of the job.
+    Confirm,
 }
 
 impl From<CoordinatorToNode> for JobMessage {
@@ -345,6 +357,8 @@ pub enum NodeToCoordinator {
     Emptied,
     /// No process of the job is left here, and all its output was taken.
     Cleared,
+    /// It knows of no process of the job.
+    NoPart,
     /// A process asks for a world of its own.
     Spawn(Box<SpawnAsk>),
     /// The first rank of a spawned world asks for its parent's port, so it is ready to meet it.

@@ -64,6 +64,15 @@ pub enum CopyTo {
     Nowhere,
 }
 
+/// What is known of a job's checkpoints before any node has said what it holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// What a restart would begin with.
+    pub newest: Option<Iteration>,
+    /// The last that ever counted. Where it does not any more, parts of it are out of reach, and may come back.
+    pub announced: Option<Iteration>,
+}
+
 /// What is to be done, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeadEffect {
@@ -141,17 +150,17 @@ pub struct Lead {
 }
 
 impl Lead {
-    /// For a job of which `known` is the newest checkpoint that was announced.
-    pub fn new(known: Option<Iteration>) -> Self {
+    /// For a job of which this is known.
+    pub fn new(known: Known) -> Self {
         // Two in memory: the older one may lack the copies of the newer.
         let keep = Keep { memory: 2, files: 0 };
-        let announced = CheckpointId(known.map_or(0, |iteration| iteration.0 + 1));
+        let announced = CheckpointId(known.announced.map_or(0, |iteration| iteration.0 + 1));
         Self {
             catalogue: Catalogue::learning(keep, announced),
             making: None,
             announced,
-            newest: known,
-            is_learning: known.is_some(),
+            newest: known.newest,
+            is_learning: known.newest.is_some(),
             filed: VecDeque::new(),
             unanswered: None,
         }

@@ -33,6 +33,13 @@ fn part(iteration: u64, rank: u32, is_copy: bool) -> Part {
     }
 }
 
+fn known(iteration: u64) -> Known {
+    Known {
+        newest: Some(Iteration(iteration)),
+        announced: Some(Iteration(iteration)),
+    }
+}
+
 /// Rank r runs on node r; the copy of node 0 is on node 1 and the other way round.
 fn partner(of: &NodeName) -> CopyTo {
     CopyTo::Node(if *of == node(0) { node(1) } else { node(0) })
@@ -56,7 +63,7 @@ fn settled(lead: &mut Lead, iteration: u64) {
 
 #[test]
 fn a_checkpoint_counts_when_all_parts_are_there_and_is_settled_when_all_are_copied() {
-    let mut lead = Lead::new(None);
+    let mut lead = Lead::new(Known::default());
     assert_eq!(store(&mut lead, 0, part(5, 0, false)), []);
     let effects = store(&mut lead, 1, part(5, 1, false));
     let copy = |to, rank, from| LeadEffect::Copy {
@@ -83,7 +90,7 @@ fn a_checkpoint_counts_when_all_parts_are_there_and_is_settled_when_all_are_copi
 
 #[test]
 fn a_copy_that_cannot_be_held_is_not_ordered_again_and_the_checkpoint_settles_without() {
-    let mut lead = Lead::new(None);
+    let mut lead = Lead::new(Known::default());
     store(&mut lead, 0, part(5, 0, false));
     store(&mut lead, 1, part(5, 1, false));
     let id = CheckpointId(6);
@@ -99,7 +106,7 @@ fn a_copy_that_cannot_be_held_is_not_ordered_again_and_the_checkpoint_settles_wi
 
 #[test]
 fn a_checkpoint_is_not_settled_before_the_other_nodes_are_known() {
-    let mut lead = Lead::new(None);
+    let mut lead = Lead::new(Known::default());
     settled(&mut lead, 5);
     for rank in 0..2 {
         let stored = lead.on_stored(Moment(0), &node(rank), part(9, rank, false), |_| CopyTo::NodeToCome);
@@ -115,7 +122,7 @@ fn a_checkpoint_is_not_settled_before_the_other_nodes_are_known() {
 
 #[test]
 fn a_part_of_which_only_a_copy_is_left_is_copied_before_its_checkpoint_is_settled() {
-    let mut lead = Lead::new(Some(Iteration(5)));
+    let mut lead = Lead::new(known(5));
     store(&mut lead, 1, part(5, 0, true));
     store(&mut lead, 1, part(5, 1, false));
     let effects = store(&mut lead, 0, part(5, 1, true));
@@ -135,7 +142,7 @@ fn a_part_of_which_only_a_copy_is_left_is_copied_before_its_checkpoint_is_settle
 
 #[test]
 fn without_another_node_a_checkpoint_is_settled_at_once() {
-    let mut lead = Lead::new(None);
+    let mut lead = Lead::new(Known::default());
     let mut effects = Vec::new();
     for rank in 0..2 {
         effects = lead
@@ -147,7 +154,7 @@ fn without_another_node_a_checkpoint_is_settled_at_once() {
 
 #[test]
 fn a_lost_node_s_part_comes_from_its_partner() {
-    let mut lead = Lead::new(None);
+    let mut lead = Lead::new(Known::default());
     settled(&mut lead, 5);
     assert_eq!(lead.on_node_lost(&node(0)), []);
     let restorable = lead.restorable().unwrap();
@@ -158,7 +165,7 @@ fn a_lost_node_s_part_comes_from_its_partner() {
 
 #[test]
 fn a_node_lost_before_the_newer_checkpoint_is_copied_costs_that_one_only() {
-    let mut lead = Lead::new(None);
+    let mut lead = Lead::new(Known::default());
     settled(&mut lead, 5);
     store(&mut lead, 0, part(9, 0, false));
     store(&mut lead, 1, part(9, 1, false));
@@ -170,7 +177,7 @@ fn a_node_lost_before_the_newer_checkpoint_is_copied_costs_that_one_only() {
 
 #[test]
 fn a_checkpoint_that_a_rank_does_not_make_is_given_up_and_the_older_stays() {
-    let mut lead = Lead::new(None);
+    let mut lead = Lead::new(Known::default());
     settled(&mut lead, 5);
     store(&mut lead, 0, part(9, 0, false));
     let due = lead.deadline().unwrap();
@@ -187,7 +194,7 @@ fn a_checkpoint_that_a_rank_does_not_make_is_given_up_and_the_older_stays() {
 
 #[test]
 fn copies_that_do_not_come_are_ordered_again_and_not_waited_for_without_end() {
-    let mut lead = Lead::new(None);
+    let mut lead = Lead::new(Known::default());
     store(&mut lead, 0, part(5, 0, false));
     store(&mut lead, 1, part(5, 1, false));
     store(&mut lead, 1, part(5, 0, true));
@@ -202,7 +209,7 @@ fn copies_that_do_not_come_are_ordered_again_and_not_waited_for_without_end() {
 
 #[test]
 fn after_a_roll_back_the_same_iterations_make_checkpoints_again() {
-    let mut lead = Lead::new(None);
+    let mut lead = Lead::new(Known::default());
     settled(&mut lead, 5);
     store(&mut lead, 0, part(9, 0, false));
     assert_eq!(
@@ -228,7 +235,7 @@ fn after_a_roll_back_the_same_iterations_make_checkpoints_again() {
 
 #[test]
 fn a_restart_from_a_checkpoint_without_copies_still_has_them_made_and_needs_the_older_one() {
-    let mut lead = Lead::new(None);
+    let mut lead = Lead::new(Known::default());
     settled(&mut lead, 5);
     store(&mut lead, 0, part(9, 0, false));
     store(&mut lead, 1, part(9, 1, false));
@@ -248,9 +255,9 @@ fn a_restart_from_a_checkpoint_without_copies_still_has_them_made_and_needs_the_
 
 #[test]
 fn a_coordinator_that_lost_all_it_knew_learns_it_again_from_the_nodes_and_announces_nothing_twice() {
-    let mut lead = Lead::new(None);
+    let mut lead = Lead::new(Known::default());
     settled(&mut lead, 5);
-    let mut again = Lead::new(lead.newest());
+    let mut again = Lead::new(known(lead.newest().unwrap().0));
     let mut effects = store(&mut again, 0, part(5, 0, false));
     assert_eq!(
         again.newest(),
@@ -272,7 +279,7 @@ fn a_coordinator_that_lost_all_it_knew_learns_it_again_from_the_nodes_and_announ
 /// A crash may be heard of before the rest of the newest one.
 #[test]
 fn a_restarted_coordinator_takes_no_older_checkpoint_for_the_newest_while_nodes_are_heard() {
-    let mut lead = Lead::new(Some(Iteration(9)));
+    let mut lead = Lead::new(known(9));
     for rank in 0..2 {
         let effects = store(&mut lead, 1, part(5, rank, rank == 0));
         assert!(
@@ -291,7 +298,7 @@ fn a_restarted_coordinator_takes_no_older_checkpoint_for_the_newest_while_nodes_
 
 #[test]
 fn a_newer_checkpoint_costs_a_restarted_coordinator_no_copy_of_the_settled_one_that_it_hears_of_late() {
-    let mut lead = Lead::new(Some(Iteration(5)));
+    let mut lead = Lead::new(known(5));
     let drops = |effects: &[LeadEffect]| {
         let is_drop = |effect: &&LeadEffect| matches!(effect, LeadEffect::Drop { .. });
         effects.iter().filter(is_drop).count()
@@ -317,7 +324,7 @@ fn a_newer_checkpoint_costs_a_restarted_coordinator_no_copy_of_the_settled_one_t
 
 #[test]
 fn a_restarted_coordinator_gives_up_nothing_that_was_complete_before_all_were_heard() {
-    let mut lead = Lead::new(Some(Iteration(5)));
+    let mut lead = Lead::new(known(5));
     store(&mut lead, 1, part(5, 0, true));
     assert_eq!(lead.on_node_lost(&node(0)), []);
     let mut late = lead.clone();
@@ -327,8 +334,20 @@ fn a_restarted_coordinator_gives_up_nothing_that_was_complete_before_all_were_he
 }
 
 #[test]
+fn a_restarted_coordinator_takes_a_checkpoint_back_that_a_node_out_of_reach_had_a_part_of() {
+    let mut lead = Lead::new(Known {
+        newest: None,
+        ..known(5)
+    });
+    store(&mut lead, 1, part(5, 1, false));
+    assert_eq!(lead.on_node_lost(&node(2)), [], "it is not given up for another loss");
+    let effects = store(&mut lead, 0, part(5, 0, false));
+    assert!(effects.contains(&LeadEffect::Newest(Some(Iteration(5)))), "{effects:?}");
+}
+
+#[test]
 fn a_restart_has_copies_made_of_what_a_lost_node_had_too() {
-    let mut lead = Lead::new(None);
+    let mut lead = Lead::new(Known::default());
     settled(&mut lead, 5);
     lead.on_node_lost(&node(0));
     let uncopied = RolledBack::ToUncopied(CheckpointId(6));
@@ -347,7 +366,7 @@ fn a_restart_has_copies_made_of_what_a_lost_node_had_too() {
 
 #[test]
 fn a_node_that_says_what_it_has_is_there_before_it_is_seen() {
-    let mut lead = Lead::new(None);
+    let mut lead = Lead::new(Known::default());
     let (own, other) = (part(5, 0, false), part(5, 1, false));
     let unseen = |_: &NodeName| CopyTo::Nowhere;
     lead.on_stored(Moment(0), &node(0), own, unseen).unwrap();
@@ -362,7 +381,7 @@ fn a_node_that_says_what_it_has_is_there_before_it_is_seen() {
 
 #[test]
 fn without_memory_a_restart_begins_with_files_and_a_condemned_checkpoint_is_none() {
-    let mut lead = Lead::new(None);
+    let mut lead = Lead::new(Known::default());
     let filed = Filed {
         iteration: Iteration(3),
         directory: b"/c".to_vec(),

@@ -18,5 +18,5 @@ pub use catalogue::{CHECKPOINTS_MAX, Catalogue, Effect, Keep, PartRefused, Resto
 pub use crash::{Crash, CrashPolicy, Fault, PolicyLimits, Verdict};
 pub use entry::{PartTally, Place, Stamp};
 pub use interval::{Measured, best_interval};
-pub use lead::{CopyTo, Filed, Lead, LeadEffect, Part, RolledBack};
+pub use lead::{CopyTo, Filed, Known, Lead, LeadEffect, Part, RolledBack};
 pub use schedule::{Schedule, When};

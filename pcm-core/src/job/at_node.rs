@@ -18,9 +18,6 @@ use pcm_proto::reconfiguration::{Attempt, Order, ReconfigurationMessage};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Time between SIGTERM and SIGKILL for the processes of a lost job.
-const LOST_GRACE_MS: u32 = 500;
-
 /// What happens to a job at a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
@@ -316,16 +313,18 @@ impl JobAtNode {
                     self.on_run(now, input, draft);
                 }
                 change::Effect::EndProcess { process, cause } => {
-                    let grace_ms = if cause == change::EndCause::Lost {
-                        LOST_GRACE_MS
-                    } else {
-                        0
-                    };
                     draft.effects.push(Effect::Change(effect));
-                    let processes = vec![process];
-                    let order = CoordinatorToNode::EndProcesses { processes, grace_ms };
-                    let node = self.own.clone();
-                    self.on_run(now, participant::Input::Ordered { node, order }, draft);
+                    let input = match cause {
+                        change::EndCause::Lost => participant::Input::RankLost { process },
+                        _ => participant::Input::Ordered {
+                            node: self.own.clone(),
+                            order: CoordinatorToNode::EndProcesses {
+                                processes: vec![process],
+                                grace_ms: 0,
+                            },
+                        },
+                    };
+                    self.on_run(now, input, draft);
                 }
                 change::Effect::Report(change::Report::LayoutChanged { .. }) => self.on_layout_changed(now, draft),
                 effect => draft.effects.push(Effect::Change(effect)),

@@ -5,7 +5,19 @@ use super::participant::{Closing, Effect, Local, LocalState, Participant, Phase}
 use crate::pmi;
 use pcm_proto::ids::ProcessId;
 use pcm_proto::keeper::ExitStatus;
-use pcm_proto::peer::{MpiStage, NodeToCoordinator, ProcessEnd};
+use pcm_proto::peer::{EndedBy, MpiStage, NodeToCoordinator, ProcessEnd};
+
+/// What ranks of a lost job get to end by themselves.
+const LOST_GRACE_MS: u32 = 500;
+
+impl Local {
+    fn terminate(&mut self, process: ProcessId, now_us: u64, grace_ms: u32, effects: &mut Vec<Effect>) {
+        if self.is_alive() && self.kill_at_us.is_none() {
+            self.kill_at_us = Some(now_us + u64::from(grace_ms) * 1000);
+            effects.push(Effect::Signal { process, signal: 15 });
+        }
+    }
+}
 
 impl Participant {
     pub(super) fn on_exited(
@@ -27,12 +39,12 @@ impl Participant {
             Some(pmi::world::Stage::Finalized) => MpiStage::After,
             Some(pmi::world::Stage::Started) | None => MpiStage::Before,
         };
-        let on_order = local.is_leaving || is_spent;
+        let by = if is_spent { EndedBy::Order } else { local.ends_by };
         let end = ProcessEnd {
             process,
             status,
             stage,
-            on_order,
+            by,
         };
         let order = local.order;
         let was_starting = local.state == LocalState::Starting;
@@ -109,6 +121,15 @@ impl Participant {
         }
     }
 
+    pub(super) fn on_coordinator_lost(&mut self, now_us: u64, effects: &mut Vec<Effect>) {
+        if self.phase == Phase::Active {
+            for local in self.processes.values_mut().filter(|local| local.is_needed()) {
+                local.ends_by = EndedBy::Loss;
+            }
+        }
+        self.begin_ending(now_us, super::ending::GRACE_MS, effects);
+    }
+
     pub(super) fn begin_ending(&mut self, now_us: u64, grace_ms: u32, effects: &mut Vec<Effect>) {
         match self.phase {
             Phase::Active => {
@@ -152,14 +173,18 @@ impl Participant {
                 self.unwanted.insert(*process);
                 continue;
             };
-            local.is_leaving = true;
-            if local.is_alive() && local.kill_at_us.is_none() {
-                local.kill_at_us = Some(now_us + u64::from(grace_ms) * 1000);
-                effects.push(Effect::Signal {
-                    process: *process,
-                    signal: 15,
-                });
+            local.ends_by = EndedBy::Order;
+            local.terminate(*process, now_us, grace_ms, effects);
+        }
+    }
+
+    pub(super) fn end_lost(&mut self, now_us: u64, process: ProcessId, effects: &mut Vec<Effect>) {
+        match self.processes.get_mut(&process) {
+            Some(local) => {
+                local.ends_by = EndedBy::Loss;
+                local.terminate(process, now_us, LOST_GRACE_MS, effects);
             }
+            None => _ = self.unwanted.insert(process),
         }
     }
 

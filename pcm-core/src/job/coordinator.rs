@@ -335,6 +335,7 @@ impl Coordinator {
             }
             NodeToCoordinator::Emptied => self.on_node_stage(&node, NodeStage::Emptied, effects),
             NodeToCoordinator::Cleared => self.on_node_stage(&node, NodeStage::Cleared, effects),
+            NodeToCoordinator::NoPart => self.on_no_part(now_us, &node, effects),
             NodeToCoordinator::Spawn(ask) => self.on_spawn(now_us, *ask, effects),
             NodeToCoordinator::Name { process, request } => self.on_name(process, request, effects),
             NodeToCoordinator::SpawnReady { world } => self.on_spawn_ready(now_us, world, effects),

@@ -9,7 +9,7 @@ use pcm_proto::event::EventKind;
 use pcm_proto::ids::{NodeName, ProcessId};
 use pcm_proto::job::JobEnd;
 use pcm_proto::keeper::ExitStatus;
-use pcm_proto::peer::{CoordinatorToNode, MpiStage, ProcessEnd};
+use pcm_proto::peer::{CoordinatorToNode, EndedBy, MpiStage, ProcessEnd};
 
 /// Time between SIGTERM and SIGKILL when a job is ended.
 pub(super) const GRACE_MS: u32 = 500;
@@ -41,7 +41,7 @@ impl Coordinator {
             return;
         }
         process.state = ProcessState::Ended(end);
-        if end.on_order && process.role != Role::Guest {
+        if end.by == EndedBy::Order && process.role != Role::Guest {
             process.role = Role::Leaver;
         }
         let (node, role, world) = (process.node.clone(), process.role, process.world);
@@ -109,6 +109,10 @@ impl Coordinator {
                 format!(": look at the last lines of its output, or at `pcmctl events {job}`"),
             ),
         };
+        if end.by == EndedBy::Loss {
+            let cause = format!("{who} was ended by its node, which could not reach the rest of the job");
+            return self.lose_ranks(now_us, cause, effects);
+        }
         let code = end.status.shell_code();
         // A code of 0 without MPI_Finalize is a failure all the same.
         let end_of_job = JobEnd {
@@ -245,10 +249,44 @@ impl Coordinator {
                 .map(|rank| rank.to_string())
                 .collect();
             let cause = format!("node {node} with ranks {} does not answer any more", ranks.join(", "));
-            let reason = format!("{cause}, so the job was ended: see `pcmctl nodes` and the daemon's log on that node");
-            self.crash(now_us, cause, (JobEnd { code: 1, reason }, Fault::Node), effects);
+            self.lose_ranks(now_us, cause, effects);
         }
         self.end_when_nothing_is_left(effects);
+    }
+
+    /// A node knows nothing of the ranks that it has confirmed: another coordinator has ended them.
+    pub(super) fn on_no_part(&mut self, now_us: u64, node: &NodeName, effects: &mut Vec<Effect>) {
+        if !matches!(self.phase, Phase::Starting | Phase::Running) {
+            return;
+        }
+        let is_there = |process: &Process| {
+            process.node == *node && process.counts() && matches!(process.state, ProcessState::Running { .. })
+        };
+        let there = self.processes.iter().filter(|(_, process)| is_there(process));
+        let there: Vec<ProcessId> = there.map(|(id, _)| *id).collect();
+        if there.is_empty() {
+            return;
+        }
+        self.lose_ranks(
+            now_us,
+            format!("node {node} knows nothing of its ranks any more"),
+            effects,
+        );
+        for process in there {
+            let end = ProcessEnd {
+                process,
+                status: ExitStatus::Signal(9),
+                stage: MpiStage::Inside,
+                by: EndedBy::Loss,
+            };
+            self.on_exited(now_us, end, effects);
+        }
+    }
+
+    /// Ranks are lost through no fault of the program.
+    fn lose_ranks(&mut self, now_us: u64, cause: String, effects: &mut Vec<Effect>) {
+        let reason = format!("{cause}, so the job was ended: see `pcmctl nodes` and the daemon's log on that node");
+        self.crash(now_us, cause, (JobEnd { code: 1, reason }, Fault::Node), effects);
     }
 
     /// A node has processes of the job from now on. Where it is back after it was lost, those that it had are over: of
@@ -265,7 +303,7 @@ impl Coordinator {
                 process: *id,
                 status: ExitStatus::Signal(9),
                 stage: MpiStage::Inside,
-                on_order: false,
+                by: EndedBy::Itself,
             });
         }
     }
@@ -395,14 +433,7 @@ impl Coordinator {
         {
             let end = failure.end.clone();
             self.begin_ending(now_us, end, GRACE_MS, effects);
-        } else if all_over && self.is_lost_unheard() {
-            let cause = "its ranks were ended while its coordinator did not answer".to_owned();
-            let end = JobEnd {
-                code: 1,
-                reason: format!("{cause}: see `pcmctl events {}`", self.job),
-            };
-            self.crash(now_us, cause, (end, Fault::Node), effects);
-        } else if all_over {
+        } else if all_over && !self.is_between_layouts() {
             self.begin_ending(
                 now_us,
                 JobEnd {
@@ -415,18 +446,14 @@ impl Coordinator {
         }
     }
 
-    /// Whether ranks of the layout were ended on order though no other layout has taken their place: the word that the
-    /// job is lost did not come here, or is on its way.
-    fn is_lost_unheard(&self) -> bool {
-        let ended = |process: &Process| match process.state {
+    /// Whether ranks have left and no other layout has taken their place yet: the change decides what becomes of the job.
+    fn is_between_layouts(&self) -> bool {
+        let ranks = self.layout.iter().filter_map(|id| self.processes.get(id));
+        let mut ends = ranks.filter_map(|process| match process.state {
             ProcessState::Ended(end) => Some(end),
             _ => None,
-        };
-        let ranks = self.layout.iter().filter_map(|id| self.processes.get(id));
-        let has_leaver = ranks.filter_map(ended).any(|end| end.on_order);
-        let newcomers = self.processes.values().filter(|process| process.role == Role::Newcomer);
-        let mut finished = newcomers.filter_map(ended).filter(|end| !end.on_order);
-        has_leaver && !finished.any(|end| end.status == ExitStatus::Code(0))
+        });
+        ends.any(|end| end.by == EndedBy::Order)
     }
 
     fn give_up_on_silent_nodes(&mut self, effects: &mut Vec<Effect>) {

@@ -9,8 +9,8 @@ use pcm_proto::ids::{Epoch, JobId, NodeName, ProcessId, Rank, WorldId};
 use pcm_proto::job::JobSpec;
 use pcm_proto::keeper::ExitStatus;
 use pcm_proto::peer::{
-    CoordinatorToNode, JobMessage, NameRequest, NodeToCoordinator, ProcessEnd, SpawnAsk, StartOrder, WorldMessage,
-    WorldStart,
+    CoordinatorToNode, EndedBy, JobMessage, NameRequest, NodeToCoordinator, ProcessEnd, SpawnAsk, StartOrder,
+    WorldMessage, WorldStart,
 };
 use pcm_proto::registered::Registered;
 use serde::{Deserialize, Serialize};
@@ -83,6 +83,8 @@ pub enum Input {
     OutputTaken,
     /// The coordinator is out of reach for too long.
     CoordinatorLost,
+    /// A reconfiguration cannot go on with the job's ranks here: this one ends, which the coordinator does not expect.
+    RankLost { process: ProcessId },
     /// The time passed that [`Participant::deadline`] names.
     Tick,
 }
@@ -180,8 +182,8 @@ pub struct Local {
     pub newcomer: Option<Newcomer>,
     /// How many worlds begin the job together with its own; 1 for all that comes later.
     pub worlds: u32,
-    /// Whether it was told to leave.
-    pub(super) is_leaving: bool,
+    /// What its end will be put down to.
+    pub(super) ends_by: EndedBy,
     pub(super) order: u32,
     pub(super) kill_at_us: Option<u64>,
     /// Whether it waits, or will, for a spawn to take it.
@@ -194,14 +196,19 @@ impl Local {
         matches!(self.state, LocalState::Starting | LocalState::Running { .. })
     }
 
-    /// Whether it was started for a reconfiguration, and is not told to leave.
+    /// Whether it was told to end.
+    fn is_leaving(&self) -> bool {
+        self.ends_by != EndedBy::Itself
+    }
+
+    /// Whether it was started for a reconfiguration, and was not told to end.
     pub(super) fn is_joining(&self) -> bool {
-        self.newcomer.is_some() && !self.is_leaving
+        self.newcomer.is_some() && !self.is_leaving()
     }
 
     /// Whether its end is nothing that the job expects.
     pub fn is_needed(&self) -> bool {
-        self.is_alive() && !self.is_leaving && self.kill_at_us.is_none() && !self.is_spare
+        self.is_alive() && !self.is_leaving() && self.kill_at_us.is_none() && !self.is_spare
     }
 }
 
@@ -326,7 +333,8 @@ impl Participant {
                 effects.extend(self.registered_told());
             }
             Input::OutputTaken => self.on_output_taken(&mut effects),
-            Input::CoordinatorLost => self.begin_ending(now_us, super::ending::GRACE_MS, &mut effects),
+            Input::CoordinatorLost => self.on_coordinator_lost(now_us, &mut effects),
+            Input::RankLost { process } => self.end_lost(now_us, process, &mut effects),
             Input::Tick => {}
         }
         self.on_time(now_us, &mut effects);
@@ -392,6 +400,8 @@ impl Participant {
             CoordinatorToNode::Registered(registered) => self.spec.registered = registered,
             // The node's, whatever jobs it has.
             CoordinatorToNode::Hosts(_) => {}
+            // There is one.
+            CoordinatorToNode::Confirm => {}
         }
     }
 

@@ -9,7 +9,7 @@ use super::process::Role;
 use super::recovery::{Go, Recovering, Restart, RestartEvent, Restarted};
 use super::spawn_requests::Spawning;
 use super::worlds;
-use crate::checkpoint::{Crash, Fault, Verdict};
+use crate::checkpoint::{Crash, Fault, Known, Verdict};
 use crate::moment::Moment;
 use pcm_proto::checkpoint::{CheckpointMessage, Stamp};
 use pcm_proto::event::{EventKind, Recovered};
@@ -45,7 +45,7 @@ impl Coordinator {
         effects: &mut Vec<Effect>,
     ) {
         // Where another may lead the job, checkpoints that are out of reach here are not lost.
-        let may_be_elsewhere = self.recovery.had_checkpoint && self.is_in_doubt(now_us);
+        let may_be_elsewhere = self.recovery.announced.is_some() && self.is_in_doubt(now_us);
         let is_possible = (self.recovery.checkpoint.is_some() || may_be_elsewhere) && self.spec.restarts_max > 0;
         match self.phase {
             Phase::Starting | Phase::Running if is_possible => {}
@@ -74,13 +74,13 @@ impl Coordinator {
 
     /// There were checkpoints, and none is left.
     fn has_lost_all(&self) -> bool {
-        self.recovery.had_checkpoint && self.recovery.checkpoint.is_none()
+        self.recovery.announced.is_some() && self.recovery.checkpoint.is_none()
     }
 
     /// Another checkpoint is the newest that counts, or none is left.
     pub(super) fn on_checkpoint(&mut self, iteration: Option<Iteration>) {
         self.recovery.checkpoint = iteration;
-        self.recovery.had_checkpoint |= iteration.is_some();
+        self.recovery.announced = self.recovery.announced.max(iteration);
     }
 
     /// A process that was started could not take its data up.
@@ -293,6 +293,7 @@ impl Coordinator {
         } else {
             BTreeSet::new()
         };
+        self.recovery.announced = Some(event.from);
         self.recovery.under_way = Some(Restart {
             event: Box::new(event),
             waiting,
@@ -343,6 +344,14 @@ impl Coordinator {
     /// The iteration of the newest checkpoint that counts.
     pub fn checkpoint(&self) -> Option<Iteration> {
         self.recovery.checkpoint
+    }
+
+    /// What the leader of its checkpoints has to know.
+    pub fn known_checkpoints(&self) -> Known {
+        Known {
+            newest: self.recovery.checkpoint,
+            announced: self.recovery.announced,
+        }
     }
 
     /// How often the job was started again.

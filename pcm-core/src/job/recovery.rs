@@ -70,8 +70,8 @@ pub(super) struct Recovery {
     pub(super) life: Epoch,
     /// The newest checkpoint that counts.
     pub(super) checkpoint: Option<Iteration>,
-    /// Whether there ever was one.
-    pub(super) had_checkpoint: bool,
+    /// The last that ever counted.
+    pub(super) announced: Option<Iteration>,
     /// The furthest iteration any rank had begun when it was ended.
     pub(super) reached: Iteration,
     pub(super) restarts: u32,
@@ -92,7 +92,7 @@ impl Recovery {
             policy: CrashPolicy::new(limits),
             life: Epoch(0),
             checkpoint: None,
-            had_checkpoint: false,
+            announced: None,
             reached: Iteration(0),
             restarts: 0,
             restores: None,

@@ -6,7 +6,7 @@ use super::participant::{Effect, Local, LocalState, Newcomer, Participant, Phase
 use super::worlds;
 use pcm_proto::ids::{NodeName, ProcessId, Rank, WorldId};
 use pcm_proto::keeper::ExitStatus;
-use pcm_proto::peer::{CoordinatorToNode, NodeToCoordinator, StartOrder, WorldStart};
+use pcm_proto::peer::{CoordinatorToNode, EndedBy, NodeToCoordinator, StartOrder, WorldStart};
 use pcm_proto::tree;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -194,7 +194,7 @@ impl Participant {
                 state,
                 newcomer,
                 worlds,
-                is_leaving: false,
+                ends_by: EndedBy::Itself,
                 order,
                 kill_at_us: None,
                 is_spare: start.spare,
@@ -213,7 +213,7 @@ impl Participant {
     pub(super) fn mark_leaving(&mut self, processes: &[ProcessId]) {
         for process in processes {
             if let Some(local) = self.processes.get_mut(process) {
-                local.is_leaving = true;
+                local.ends_by = EndedBy::Order;
             }
         }
     }

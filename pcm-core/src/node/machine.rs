@@ -211,7 +211,10 @@ impl Node {
             Timer::Follow(link) => self.with_desk(|desk, _, cx| desk.on_follow_timer(LinkId(link), cx)),
             Timer::Beat => self.on_beat(),
             Timer::Membership => self.cluster.on_membership_timer(&mut self.out),
-            Timer::Held => self.store_input(StoreInput::HeldTimer),
+            Timer::Held => {
+                self.store_input(StoreInput::HeldTimer);
+                self.with_jobs(|jobs, cx| jobs.confirm_parts(cx));
+            }
             Timer::Images => self.store_input(StoreInput::ImagesTimer),
             Timer::Ahead(key) => self.store_input(StoreInput::AheadTimer(key)),
             Timer::Unneeded(key) => self.store_input(StoreInput::UnneededTimer(key)),

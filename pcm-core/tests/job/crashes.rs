@@ -2,6 +2,7 @@
 
 use crate::cluster::{Cluster, node};
 use pcm_core::job::coordinator::Input;
+use pcm_core::job::participant;
 use pcm_proto::checkpoint::CheckpointMessage;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, Iteration, ProcessId, WorldId};
@@ -113,7 +114,7 @@ fn a_node_that_was_taken_for_lost_lets_go_of_its_part_over_the_link_that_it_has(
     cluster.settle();
     cluster.cut_off.clear();
     assert!(cluster.running.values().any(|at| *at == node(2)));
-    cluster.participate(&node(2), pcm_core::job::participant::Input::CoordinatorLost);
+    cluster.participate(&node(2), participant::Input::CoordinatorLost);
     cluster.settle();
     for _ in 0..10 {
         cluster.pass(SECOND);
@@ -186,6 +187,47 @@ fn a_program_that_crashes_in_the_same_place_ends_clearly() {
     let end = cluster.end.clone().expect("it is ended");
     assert!(end.reason.contains("without getting beyond iteration 130"), "{end:?}");
     cluster.assert_nothing_is_left();
+}
+
+/// The coordinator's daemon was away, so its nodes ended ranks by SIGTERM: that is not a person's wish.
+#[test]
+fn ranks_that_their_node_ended_without_an_order_are_started_again() {
+    for input in [
+        participant::Input::CoordinatorLost,
+        participant::Input::RankLost { process: ProcessId(1) },
+    ] {
+        let mut cluster = running(&[1, 1]);
+        cluster.participate(&node(1), input.clone());
+        cluster.settle();
+        cluster.pass(SECOND);
+        cluster.settle();
+        assert_eq!(cluster.end, None, "{input:?}");
+        let cause = cause_of_crash(&cluster).expect("it crashed");
+        assert!(cause.contains("rank 1 on node n1 was ended by its node"), "{cause}");
+        assert_eq!(
+            (living(&cluster).len(), cluster.coordinator.restarts()),
+            (2, 1),
+            "{input:?}"
+        );
+    }
+}
+
+/// Another coordinator ended the ranks there, and is gone.
+#[test]
+fn ranks_that_their_node_knows_nothing_of_are_started_again() {
+    let mut cluster = running(&[1, 1]);
+    let say = |cluster: &mut Cluster, at| {
+        cluster.coordinate(Input::Said {
+            node: node(at),
+            message: NodeToCoordinator::NoPart,
+        });
+    };
+    say(&mut cluster, 2);
+    assert_eq!(cause_of_crash(&cluster), None, "a node without ranks");
+    say(&mut cluster, 1);
+    cluster.settle();
+    assert!(cause_of_crash(&cluster).is_some(), "{:?}", cluster.notes);
+    assert_eq!((living(&cluster).len(), cluster.coordinator.restarts()), (2, 1));
 }
 
 #[test]

@@ -158,7 +158,7 @@ impl Ledger {
         let (Some(heir), Some((ended_on, at))) = (self.heirs.get(&job), self.ended_at.get(&job)) else {
             return false;
         };
-        heir == ended_on && *heir != machine && self.downs.get(heir).is_some_and(|down| down > at)
+        heir == ended_on && *heir != machine && self.downs.get(heir).is_some_and(|down| down >= at)
     }
 
     /// The first layout that a process is a member of, as far as any daemon has written it.

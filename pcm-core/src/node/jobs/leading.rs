@@ -1,7 +1,7 @@
 //! The checkpoints of one job at its leader: feeds [`Lead`] with what nodes say, carries out what it decides, and finds
 //! the data when the job is to be started again. Never holds data: the store of each node does.
 
-use crate::checkpoint::{Filed, Lead, LeadEffect, Part, Restorable, RolledBack};
+use crate::checkpoint::{Filed, Known, Lead, LeadEffect, Part, Restorable, RolledBack};
 use crate::job::coordinator::{Coordinator, Input};
 use crate::job::placement::Placed;
 use crate::job::recovery::Restarted;
@@ -109,14 +109,14 @@ impl Made {
 }
 
 impl Leading {
-    /// For a job of which this is the newest checkpoint.
-    pub(in crate::node) fn new(known: Option<Iteration>, now: Moment) -> Self {
+    /// For a job of which this is known.
+    pub(in crate::node) fn new(known: Known, now: Moment) -> Self {
         Self {
             lead: Lead::new(known),
             asking: Vec::new(),
             asked: 0,
             armed: None,
-            learns_until: known.map(|_| now.plus(LEARNS_WITHIN)),
+            learns_until: known.newest.map(|_| now.plus(LEARNS_WITHIN)),
             holders: BTreeSet::new(),
         }
     }

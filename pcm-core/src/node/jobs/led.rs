@@ -40,7 +40,7 @@ pub(in crate::node) struct Led {
 
 impl Led {
     pub(in crate::node) fn new(state: &Coordinator, attachment: Attachment, output: JobOutput, now: Moment) -> Self {
-        let (job, leading) = (state.job(), Leading::new(state.checkpoint(), now));
+        let (job, leading) = (state.job(), Leading::new(state.known_checkpoints(), now));
         Self {
             attachment,
             output,

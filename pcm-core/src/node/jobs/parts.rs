@@ -70,7 +70,20 @@ impl Jobs {
                 self.table.past.close(job);
                 self.table.past.forget_lost(job);
             }
+            CoordinatorToNode::Confirm => cx.send_job(node, job, NodeToCoordinator::NoPart),
             order => self.keep_early(job, node, order.into()),
+        }
+    }
+
+    /// Asks the nodes of the jobs led here for their parts: where this node was cut off, another one may have led a job,
+    /// ended its ranks, and be gone.
+    pub(in crate::node) fn confirm_parts(&self, cx: &mut Context<'_>) {
+        for (job, coordinator) in self.table.coordinators() {
+            let has_ranks = |node: &&NodeName| coordinator.alive_on(node) > 0 && **node != cx.settings.own;
+            let nodes: Vec<NodeName> = coordinator.active_nodes().filter(has_ranks).cloned().collect();
+            for node in nodes {
+                cx.send_job(&node, job, CoordinatorToNode::Confirm);
+            }
         }
     }
 
