@@ -446,7 +446,7 @@ impl Coordinator {
         }
     }
 
-    /// Whether ranks have left and no other layout has taken their place yet: the change decides what becomes of the job.
+    /// Whether ranks have left and no other layout has begun: what becomes of the job is for the change to decide.
     fn is_between_layouts(&self) -> bool {
         let ranks = self.layout.iter().filter_map(|id| self.processes.get(id));
         let mut ends = ranks.filter_map(|process| match process.state {

@@ -75,8 +75,8 @@ impl Jobs {
         }
     }
 
-    /// Asks the nodes of the jobs led here for their parts: where this node was cut off, another one may have led a job,
-    /// ended its ranks, and be gone.
+    /// Asks the nodes of the jobs led here for their parts: while this node was cut off, another one may have led a job
+    /// and ended its ranks.
     pub(in crate::node) fn confirm_parts(&self, cx: &mut Context<'_>) {
         for (job, coordinator) in self.table.coordinators() {
             let has_ranks = |node: &&NodeName| coordinator.alive_on(node) > 0 && **node != cx.settings.own;
