@@ -8,10 +8,12 @@ use std::{
     time::{Duration, Instant},
 };
 use tests::{
+    background::Background,
     binaries::built,
     cluster::{Cluster, LIMIT},
     limited::{self, Outcome},
     skip::cannot_run,
+    wait,
 };
 
 /// What any of these errors may take; most take milliseconds.
@@ -108,8 +110,8 @@ fn what_cannot_be_started_is_refused_with_its_reason() {
         ("/", 126, "not_executable"),
         ("./other", 126, "not_executable"),
     ] {
-        for ranks in ["1", "4"] {
-            let outcome = timed(&cluster, &["run", "-n", ranks, "--", program]);
+        for options in [&["-n", "1"][..], &["-n", "4"], &["-n", "2", "--detach"]] {
+            let outcome = timed(&cluster, &[&["run"], options, &["--", program]].concat());
             assert_eq!(outcome.status.code(), Some(exit), "{outcome:?}");
             let name = program.trim_start_matches("./");
             for word in ["pcmctl: job", &format!("({code})"), name] {
@@ -127,6 +129,24 @@ fn what_cannot_be_started_is_refused_with_its_reason() {
         .count();
     assert_eq!(alive, 0, "{jobs}");
     assert!(cluster.run(&["run", "-n", "2", "--", "true"]).status.success());
+    cluster.down();
+}
+
+#[test]
+fn a_checkpoint_of_a_program_that_never_iterates_says_what_it_waits_for() {
+    let cluster = Cluster::up(1);
+    assert!(cluster.run(&["run", "--detach", "--", "sleep", "60"]).status.success());
+    let asked = Background::start(&mut cluster.pcmctl(&["checkpoint", "1"]));
+    wait::until("the reason of the wait", ERROR_MAX, || {
+        asked
+            .stderr()
+            .contains("when its ranks next call pcm_iterate")
+            .then_some(())
+    });
+    assert!(cluster.run(&["kill", "1"]).status.success());
+    let outcome = asked.end(ERROR_MAX);
+    assert_eq!(outcome.status.code(), Some(4), "{outcome:?}");
+    assert!(outcome.stderr.contains("[job_ended]"), "{outcome:?}");
     cluster.down();
 }
 

@@ -13,6 +13,8 @@ use std::time::Duration;
 /// Longer than the daemon's own limits.
 const MADE_WITHIN: Duration = Duration::from_secs(65);
 const FILED_WITHIN: Duration = Duration::from_secs(605);
+/// A wait of this length is explained.
+const SAID_AFTER: Duration = Duration::from_secs(2);
 
 const EXAMPLE: &str = "\
 The checkpoint is in the memory of the job's nodes, each part on two nodes, until the next one replaces it. With --dir
@@ -41,7 +43,19 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     let job = lookup::job(&mut link, &args.job).await?;
     let within = if args.dir.is_some() { FILED_WITHIN } else { MADE_WITHIN };
     let into = args.dir.as_deref().map(directory).transpose()?;
-    match link.ask(ControlToDaemon::Checkpoint { job, into }, within).await? {
+    let asked = link.ask(ControlToDaemon::Checkpoint { job, into }, within);
+    tokio::pin!(asked);
+    let answer = match tokio::time::timeout(SAID_AFTER, &mut asked).await {
+        Ok(answer) => answer?,
+        Err(_) => {
+            let within = within.as_secs();
+            output::tell(format_args!(
+                "job {job} makes its checkpoint when its ranks next call pcm_iterate: this waits up to {within} s"
+            ));
+            asked.await?
+        }
+    };
+    match answer {
         DaemonToControl::Checkpointed {
             iteration,
             ranks,

@@ -16,7 +16,7 @@ use pcm_proto::agent::POLICY_NAMES;
 use pcm_proto::app::environment;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
 use pcm_proto::ids::{JobId, NodeName, name_check};
-use pcm_proto::job::{JobSpec, RANKS_MAX, SPARES_MAX, WorldShape};
+use pcm_proto::job::{JobEnd, JobSpec, RANKS_MAX, SPARES_MAX, WorldShape};
 use pcm_proto::registered::Registered;
 use pcm_proto::waiting::Waiting;
 use pcm_view::time;
@@ -262,7 +262,10 @@ pub(crate) async fn launch(mut spec: JobSpec, cluster: &ClusterDir, shown: Shown
         }
         return Ok(code);
     }
-    started(&mut link, job).await?;
+    if let Some(end) = ended_before_it_ran(&mut link).await? {
+        output::tell(format_args!("job {job}: {}", end.reason));
+        return Ok(end.code);
+    }
     if shown.json {
         output::print_json(&serde_json::json!({ "job": job }))?;
     } else {
@@ -318,10 +321,10 @@ async fn accepted(link: &mut Link) -> Result<JobId, Failure> {
     }
 }
 
-async fn started(link: &mut Link, job: JobId) -> Result<(), Failure> {
+async fn ended_before_it_ran(link: &mut Link) -> Result<Option<JobEnd>, Failure> {
     match attached::within(attached::START_MAX, "the job did not start", link.next()).await? {
-        DaemonToControl::JobStarted { .. } => Ok(()),
-        DaemonToControl::JobEnded(end) => Err(Failure::system(format!("job {job} ended at once: {}", end.reason))),
+        DaemonToControl::JobStarted { .. } => Ok(None),
+        DaemonToControl::JobEnded(end) => Ok(Some(end)),
         other => Err(Failure::unexpected("Run", &other)),
     }
 }

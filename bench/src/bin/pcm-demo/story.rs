@@ -16,8 +16,8 @@ use std::{
 
 const NODES: u32 = 3;
 
-/// Iterations of the whole demo (about fifteen seconds) and of the quick one.
-const ITERATIONS: u64 = 4000;
+/// Iterations of the whole demo (about ten seconds) and of the quick one.
+const ITERATIONS: u64 = 2500;
 const ITERATIONS_QUICK: u64 = 1500;
 
 /// Shows on a local cluster what this software does, and leaves nothing behind.
