@@ -50,6 +50,8 @@ pub struct JobSpec {
     pub max: u32,
     /// Nodes it may use; empty means all.
     pub nodes: Vec<NodeName>,
+    /// Most of its ranks on a node when it starts and grows.
+    pub per_node: Option<u32>,
     /// The policy that decides moves, by name; `None` leaves the cluster's default.
     pub policy: Option<String>,
     /// Grouping of the first ranks.

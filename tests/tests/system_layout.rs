@@ -69,6 +69,27 @@ fn the_first_node_is_emptied_although_it_coordinates() {
 }
 
 #[test]
+fn nodes_get_as_many_ranks_each_as_were_asked_for() {
+    let cluster = Cluster::up(3);
+    let job = Malleable::start_on(&cluster, PROGRAM, 3, &["--ppn", "2", "--policy", "none"]);
+    assert_eq!(job.nodes(), ["n0", "n0", "n1"]);
+    job.resize(6);
+    assert_eq!(job.nodes(), ["n0", "n0", "n1", "n1", "n2", "n2"]);
+    let grown = cluster.run(&["expand", "1", "--to", "7"]);
+    let started = cluster.run(&["run", "-n", "7", "--ppn", "2", "--", "true"]);
+    for refused in [grown, started] {
+        assert_eq!(refused.status.code(), Some(4), "{refused:?}");
+        assert!(
+            refused.stderr.contains("with 2 ranks on a node the 3 nodes"),
+            "{refused:?}"
+        );
+        assert!(refused.stderr.contains("[bad_size]"), "{refused:?}");
+    }
+    job.kill();
+    cluster.down();
+}
+
+#[test]
 fn what_makes_no_layout_is_refused_and_changes_nothing() {
     let cluster = Cluster::up(2);
     let job = Malleable::start(&cluster, PROGRAM, 2, 1_000_000, 1000);

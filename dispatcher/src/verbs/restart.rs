@@ -191,6 +191,7 @@ fn spec(args: &Args, checkpoint: &Checkpoint) -> Result<JobSpec, Failure> {
         min: 1,
         max: RANKS_MAX,
         nodes: nodes.collect::<Result<_, _>>()?,
+        per_node: None,
         policy: None,
         world: WorldShape::Job,
         program: program.as_os_str().as_bytes().to_vec(),

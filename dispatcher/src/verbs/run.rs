@@ -64,6 +64,10 @@ pub(crate) struct Args {
     /// Nodes the job may use, as a,b [default: all]
     #[arg(long, value_name = "NODES", value_delimiter = ',')]
     nodes: Vec<String>,
+    /// Put N ranks on each node, node after node, when the job starts and grows. Moves, and restarts after the loss of
+    /// a node, may put more there [default: where they find most speed]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    ppn: Option<u32>,
     /// Smallest number of ranks
     #[arg(long, value_name = "A", default_value_t = 1)]
     min: u32,
@@ -361,6 +365,7 @@ fn spec(args: &Args) -> Result<JobSpec, Failure> {
         min: args.min,
         max: args.max,
         nodes: nodes.collect::<Result<_, _>>()?,
+        per_node: args.ppn,
         policy: args.policy.clone(),
         world: args.world.into(),
         program: program.as_bytes().to_vec(),

@@ -2,7 +2,9 @@
 //! nothing of how they were measured.
 
 use pcm_proto::ids::NodeName;
+use pcm_proto::job::JobSpec;
 use pcm_proto::node_end::NodeEnd;
+use pcm_proto::refusal;
 
 /// What placement knows of a node.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +34,38 @@ pub enum Ending {
     /// Ranks go there where no other node is open, for as long as half the time is left in which the node is left: for
     /// those that have no choice but not to run.
     LastResort,
+}
+
+/// Ranks that want places.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    pub count: u32,
+    /// Where they may go; empty: to all nodes.
+    pub allowed: &'a [NodeName],
+    pub ending: Ending,
+    /// Nodes get as many ranks each, one after the other.
+    pub per_node: Option<PerNode<'a>>,
+}
+
+/// How many ranks of its job a node takes.
+#[derive(Clone, Copy, Debug)]
+pub struct PerNode<'a> {
+    pub most: u32,
+    /// The nodes of the ranks that the job has.
+    pub taken: &'a [NodeName],
+}
+
+impl<'a> PerNode<'a> {
+    /// What a job asked for whose ranks are on these nodes.
+    #[must_use]
+    pub fn of(spec: &JobSpec, taken: &'a [NodeName]) -> Option<Self> {
+        spec.per_node.map(|most| Self { most, taken })
+    }
+
+    fn room(&self, node: &NodeName) -> u32 {
+        let taken = self.taken.iter().filter(|taken| *taken == node).count();
+        self.most.saturating_sub(u32::try_from(taken).unwrap_or(u32::MAX))
+    }
 }
 
 /// Ranks on one node.
@@ -88,6 +122,31 @@ pub enum PlacementError {
         /// Time that the one with most has left.
         left_s: u64,
     },
+    /// They take fewer ranks than are wanted.
+    #[error(
+        "with {most} ranks on a node the {open} nodes that may be used and are up take {room} more, and {count} are \
+         wanted: ask for fewer, for more on a node (`run --ppn`), or bring nodes with `pcmctl grow`"
+    )]
+    NoRoom {
+        /// Ranks of the job on a node.
+        most: u32,
+        /// Nodes that are up.
+        open: usize,
+        /// Ranks that they take.
+        room: u32,
+        count: u32,
+    },
+}
+
+impl PlacementError {
+    /// The code of the refusal.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoRoom { .. } => refusal::BAD_SIZE,
+            _ => refusal::NO_NODES,
+        }
+    }
 }
 
 /// Most nodes that a placement is explained for.
@@ -108,31 +167,23 @@ pub fn speed_for_one_more(view: &NodeView) -> f64 {
     speed_for_next(view, 0)
 }
 
-/// Distributes `count` ranks over the open ones among `allowed` (all nodes when empty). Shares come in the order of
-/// `allowed`, or of `views`; ranks of one node are neighbours.
+/// Distributes ranks over open nodes. Shares come in the order of the nodes that are allowed, or of `views`; ranks of
+/// one node are neighbours.
 ///
-/// Each rank goes where it finds the most speed; among equals to the node with the fewest ranks, then to the first.
-pub fn place(
-    views: &[NodeView],
-    allowed: &[NodeName],
-    count: u32,
-    ending: Ending,
-) -> Result<Vec<Share>, PlacementError> {
-    let candidates = candidates(views, allowed, ending)?;
+/// Each rank goes where it finds the most speed; among equals to the node with the fewest ranks, then to the first. With
+/// a number for each node a node is filled before the next one is chosen, first those with ranks of the job.
+pub fn place(views: &[NodeView], wanted: &Wanted<'_>) -> Result<Vec<Share>, PlacementError> {
+    let candidates = candidates(views, wanted.allowed, wanted.ending)?;
     let mut given = vec![0; candidates.len()];
-    for _ in 0..count {
-        let mut best = 0;
-        for index in 1..candidates.len() {
-            let (challenger, holder) = (candidates[index], candidates[best]);
-            let gain = speed_for_next(challenger, given[index]) - speed_for_next(holder, given[best]);
-            let is_emptier = challenger.ranks + given[index] < holder.ranks + given[best];
-            // Measured speeds of equal nodes differ by a few per cent; that much must not pile ranks up.
-            let margin = 0.1 * speed_for_next(holder, given[best]);
-            if gain > margin || (gain >= -margin && is_emptier) {
-                best = index;
+    match wanted.per_node {
+        None => {
+            for _ in 0..wanted.count {
+                if let Some(best) = best_of(&candidates, &given, |_| true) {
+                    given[best] += 1;
+                }
             }
         }
-        given[best] += 1;
+        Some(per_node) => fill(&candidates, wanted.count, per_node, &mut given)?,
     }
     let shares = candidates.iter().zip(given).filter(|(_, count)| *count > 0);
     Ok(shares
@@ -142,6 +193,46 @@ pub fn place(
             count,
         })
         .collect())
+}
+
+/// The node where one more rank finds the most speed.
+fn best_of(candidates: &[&NodeView], given: &[u32], may: impl Fn(usize) -> bool) -> Option<usize> {
+    (0..candidates.len()).filter(|index| may(*index)).reduce(|best, index| {
+        let (challenger, holder) = (candidates[index], candidates[best]);
+        let gain = speed_for_next(challenger, given[index]) - speed_for_next(holder, given[best]);
+        let is_emptier = challenger.ranks + given[index] < holder.ranks + given[best];
+        // Measured speeds of equal nodes differ by a few per cent; that much must not pile ranks up.
+        let margin = 0.1 * speed_for_next(holder, given[best]);
+        if gain > margin || (gain >= -margin && is_emptier) {
+            index
+        } else {
+            best
+        }
+    })
+}
+
+/// Gives ranks to one node after the other.
+fn fill(candidates: &[&NodeView], count: u32, per_node: PerNode<'_>, given: &mut [u32]) -> Result<(), PlacementError> {
+    let rooms: Vec<u32> = candidates.iter().map(|view| per_node.room(&view.name)).collect();
+    let room = rooms.iter().fold(0, |sum: u32, room| sum.saturating_add(*room));
+    if room < count {
+        return Err(PlacementError::NoRoom {
+            most: per_node.most,
+            open: candidates.len(),
+            room,
+            count,
+        });
+    }
+    let mut left = count;
+    while left > 0 {
+        let is_free = |index: usize| given[index] == 0 && rooms[index] > 0;
+        let is_begun = |index: usize| is_free(index) && rooms[index] < per_node.most;
+        let next = best_of(candidates, given, is_begun).or_else(|| best_of(candidates, given, is_free));
+        let Some(next) = next else { break };
+        given[next] = rooms[next].min(left);
+        left -= given[next];
+    }
+    Ok(())
 }
 
 /// Why ranks are where they are: how many each node has of them, and what else is there. Nodes with ranks come first.
@@ -227,6 +318,21 @@ mod tests {
         }
     }
 
+    fn placed(
+        views: &[NodeView],
+        allowed: &[NodeName],
+        count: u32,
+        ending: Ending,
+    ) -> Result<Vec<Share>, PlacementError> {
+        let wanted = Wanted {
+            count,
+            allowed,
+            ending,
+            per_node: None,
+        };
+        place(views, &wanted)
+    }
+
     fn counts(shares: &[Share]) -> Vec<(&str, u32)> {
         shares.iter().map(|share| (share.node.as_str(), share.count)).collect()
     }
@@ -235,11 +341,11 @@ mod tests {
     fn equal_nodes_get_equal_shares_in_their_order() {
         let views = [view("a", 2), view("b", 2), view("c", 2), view("d", 2)];
         assert_eq!(
-            counts(&place(&views, &[], 4, Ending::Shunned).unwrap()),
+            counts(&placed(&views, &[], 4, Ending::Shunned).unwrap()),
             [("a", 1), ("b", 1), ("c", 1), ("d", 1)]
         );
         assert_eq!(
-            counts(&place(&views, &[], 7, Ending::Shunned).unwrap()),
+            counts(&placed(&views, &[], 7, Ending::Shunned).unwrap()),
             [("a", 2), ("b", 2), ("c", 2), ("d", 1)]
         );
     }
@@ -248,10 +354,44 @@ mod tests {
     fn a_loaded_or_slow_node_is_filled_last() {
         let mut views = [view("a", 2), view("b", 2)];
         views[0].load_by_others = 2.0;
-        assert_eq!(counts(&place(&views, &[], 4, Ending::Shunned).unwrap()), [("b", 4)]);
+        assert_eq!(counts(&placed(&views, &[], 4, Ending::Shunned).unwrap()), [("b", 4)]);
         views[0].load_by_others = 0.0;
         views[0].speed = 0.25;
-        assert_eq!(counts(&place(&views, &[], 2, Ending::Shunned).unwrap()), [("b", 2)]);
+        assert_eq!(counts(&placed(&views, &[], 2, Ending::Shunned).unwrap()), [("b", 2)]);
+    }
+
+    #[test]
+    fn nodes_are_filled_one_after_the_other_where_each_is_to_have_so_many() {
+        let mut views = [view("a", 8), view("b", 8), view("c", 8), view("d", 8)];
+        views[1].load_by_others = 7.5;
+        let of_job = |count, most, taken: &[NodeName]| {
+            let wanted = Wanted {
+                count,
+                allowed: &[],
+                ending: Ending::Shunned,
+                per_node: Some(PerNode { most, taken }),
+            };
+            place(&views, &wanted)
+        };
+        let placed = |count, most, taken: &[NodeName]| of_job(count, most, taken).unwrap();
+        assert_eq!(
+            counts(&placed(4, 2, &[])),
+            [("a", 2), ("c", 2)],
+            "the slow one is left out"
+        );
+        assert_eq!(counts(&placed(7, 2, &[])), [("a", 2), ("b", 1), ("c", 2), ("d", 2)]);
+        let taken = [&views[0].name, &views[0].name, &views[1].name].map(Clone::clone);
+        assert_eq!(
+            counts(&placed(2, 2, &taken)),
+            [("b", 1), ("c", 1)],
+            "a begun node is filled first"
+        );
+        let refused = of_job(6, 2, &taken).unwrap_err();
+        assert_eq!(refused.code(), refusal::BAD_SIZE);
+        assert!(
+            refused.to_string().contains("take 5 more, and 6 are wanted"),
+            "{refused}"
+        );
     }
 
     #[test]
@@ -260,16 +400,16 @@ mod tests {
         views[1].is_open = false;
         let allowed = [views[2].name.clone(), views[1].name.clone()];
         assert_eq!(
-            counts(&place(&views, &allowed, 3, Ending::Shunned).unwrap()),
+            counts(&placed(&views, &allowed, 3, Ending::Shunned).unwrap()),
             [("c", 3)]
         );
         assert_eq!(
-            place(&views, &allowed[1..], 1, Ending::Shunned),
+            placed(&views, &allowed[1..], 1, Ending::Shunned),
             Err(PlacementError::NoOpenNode { known: 1 })
         );
         let strange = [NodeName::new("z").unwrap()];
         assert_eq!(
-            place(&views, &strange, 1, Ending::Shunned),
+            placed(&views, &strange, 1, Ending::Shunned),
             Err(PlacementError::UnknownNode { name: "z".into() })
         );
     }
@@ -284,20 +424,20 @@ mod tests {
         };
         views[0].near_end = Some(ends_in(50_000));
         for ending in [Ending::Shunned, Ending::LastResort] {
-            assert_eq!(counts(&place(&views, &[], 4, ending).unwrap()), [("b", 2), ("c", 2)]);
+            assert_eq!(counts(&placed(&views, &[], 4, ending).unwrap()), [("b", 2), ("c", 2)]);
         }
         views[1].near_end = Some(ends_in(70_000));
         views[2].is_open = false;
-        let refused = place(&views, &[], 4, Ending::Shunned).unwrap_err();
+        let refused = placed(&views, &[], 4, Ending::Shunned).unwrap_err();
         assert_eq!(refused, PlacementError::AllEndSoon { open: 2, left_s: 70 });
         assert_eq!(
-            counts(&place(&views, &[], 2, Ending::LastResort).unwrap()),
+            counts(&placed(&views, &[], 2, Ending::LastResort).unwrap()),
             [("a", 1), ("b", 1)]
         );
         let named = [views[0].name.clone(), views[2].name.clone()];
-        assert!(place(&views, &named, 1, Ending::Shunned).is_err());
+        assert!(placed(&views, &named, 1, Ending::Shunned).is_err());
         views[0].near_end = Some(ends_in(29_000));
-        assert!(place(&views, &named, 1, Ending::LastResort).is_err());
+        assert!(placed(&views, &named, 1, Ending::LastResort).is_err());
     }
 
     #[test]
@@ -319,7 +459,7 @@ mod tests {
     fn every_rank_is_placed_once() {
         let views = [view("a", 3), view("b", 1), view("c", 64)];
         for count in 1..200 {
-            let placed: u32 = place(&views, &[], count, Ending::Shunned)
+            let placed: u32 = placed(&views, &[], count, Ending::Shunned)
                 .unwrap()
                 .iter()
                 .map(|share| share.count)

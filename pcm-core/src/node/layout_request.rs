@@ -2,7 +2,7 @@
 //! leave. Leaving ranks and the seats of newcomers are chosen so that block-partitioned data moves as little as
 //! possible. Plans from views alone; holds no state.
 
-use crate::job::placement::{self, Ending, NodeView, Share};
+use crate::job::placement::{self, Ending, NodeView, PerNode, Share, Wanted};
 use crate::partition::bounds_by_shares;
 use pcm_proto::control::{LayoutChange, NodeState, Refusal};
 use pcm_proto::ids::{JobId, NodeName, ProcessId, Rank};
@@ -149,7 +149,12 @@ fn seated(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) ->
                 return Err(bad_size(*to, size, (size + 1, most)));
             }
             let allowed = if allowed.is_empty() { &job.spec.nodes } else { allowed };
-            let (joining, why) = cluster.place(allowed, *to - size, Ending::Shunned)?;
+            let (joining, why) = cluster.place(&Wanted {
+                count: *to - size,
+                allowed,
+                ending: Ending::Shunned,
+                per_node: PerNode::of(job.spec, job.nodes),
+            })?;
             let seats = expanded(size, *to, one_by_one(&joining));
             Ok(explained(PlanKind::Expand, (seats, why)))
         }
@@ -194,14 +199,9 @@ fn seated(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) ->
 }
 
 /// Places, and what ranks find at each node that they may go to.
-fn place_among(
-    views: &[NodeView],
-    allowed: &[NodeName],
-    count: u32,
-    ending: Ending,
-) -> Result<(Vec<Share>, String), Refusal> {
-    let shares = placement::place(views, allowed, count, ending)
-        .map_err(|error| Refusal::new(refusal::NO_NODES, error.to_string()))?;
+fn place_among(views: &[NodeView], wanted: &Wanted<'_>) -> Result<(Vec<Share>, String), Refusal> {
+    let shares = placement::place(views, wanted).map_err(|error| Refusal::new(error.code(), error.to_string()))?;
+    let allowed = wanted.allowed;
     let is_open = |view: &&NodeView| view.is_open && (allowed.is_empty() || allowed.contains(&view.name));
     let of = |view: &NodeView| shares.iter().find(|share| share.node == view.name);
     let placed = views.iter().filter(is_open);
@@ -265,12 +265,12 @@ impl ClusterView<'_> {
         Err(Refusal::new(refusal::NODE_ENDS, message))
     }
 
-    /// Finds places for so many ranks on these nodes, or on all nodes when none is named. Says what they had, too.
-    pub fn place(&self, allowed: &[NodeName], count: u32, ending: Ending) -> Result<(Vec<Share>, String), Refusal> {
-        if let Some(name) = allowed.iter().find(|name| (self.state)(name).is_none()) {
+    /// Finds places for ranks. Says what the nodes had, too.
+    pub fn place(&self, wanted: &Wanted<'_>) -> Result<(Vec<Share>, String), Refusal> {
+        if let Some(name) = wanted.allowed.iter().find(|name| (self.state)(name).is_none()) {
             return Err(unknown_node(name));
         }
-        place_among(&self.counted(), allowed, count, ending)
+        place_among(&self.counted(), wanted)
     }
 
     fn place_elsewhere(
@@ -282,7 +282,14 @@ impl ClusterView<'_> {
         let mut views = self.nodes.clone();
         views.retain(|view| view.name != *node);
         let allowed: Vec<NodeName> = of_job.iter().filter(|allowed| *allowed != node).cloned().collect();
-        place_among(&views, &allowed, count, Ending::Shunned)
+        // Those that leave have no choice.
+        let wanted = Wanted {
+            count,
+            allowed: &allowed,
+            ending: Ending::Shunned,
+            per_node: None,
+        };
+        place_among(&views, &wanted)
     }
 
     /// Of each of `to` blocks one rank stays, among those whose data is there: the one that finds most speed where it
@@ -470,6 +477,7 @@ pub(crate) mod tests {
             min: 1,
             max: 8,
             nodes: Vec::new(),
+            per_node: None,
             policy: None,
             world: WorldShape::Job,
             program: b"heat2d".to_vec(),

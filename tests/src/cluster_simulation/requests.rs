@@ -34,6 +34,7 @@ fn spec(program: usize, ranks: u32, is_detached: bool, restarts_max: u32) -> Job
         min: 1,
         max: 8,
         nodes: Vec::new(),
+        per_node: None,
         policy: None,
         world: WorldShape::Job,
         program: b"/program".to_vec(),

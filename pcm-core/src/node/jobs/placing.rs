@@ -4,7 +4,7 @@
 use super::table::Table;
 use crate::between_worlds::{self, is_shared_memory};
 use crate::job::coordinator::{Coordinator, SpawnWant};
-use crate::job::placement::{Ending, NodeView, Placed, Share};
+use crate::job::placement::{Ending, NodeView, PerNode, Placed, Share, Wanted};
 use crate::job::recovery::Restarted;
 use crate::node::context::Context;
 use crate::node::layout_request::ClusterView;
@@ -39,6 +39,7 @@ pub(super) fn with_cluster<T>(
 fn place(
     table: &Table,
     (allowed, count): (&[NodeName], u32),
+    per_node: Option<PerNode<'_>>,
     host: Option<u64>,
     cx: &Context<'_>,
 ) -> Result<(Vec<Share>, String), Refusal> {
@@ -47,14 +48,19 @@ fn place(
     if let Some(node) = allowed.first().filter(|_| of_host.is_empty()) {
         return Err(between_worlds::other_host(node));
     }
-    let act = |cluster: &ClusterView<'_>| cluster.place(&of_host, count, Ending::LastResort);
-    with_cluster(table, host, act, cx)
+    let wanted = Wanted {
+        count,
+        allowed: &of_host,
+        ending: Ending::LastResort,
+        per_node,
+    };
+    with_cluster(table, host, |cluster: &ClusterView<'_>| cluster.place(&wanted), cx)
 }
 
 /// Places the ranks of a new job.
 pub(super) fn place_new(table: &Table, spec: &JobSpec, cx: &Context<'_>) -> Result<Placed, Refusal> {
     check_memory(spec, cx)?;
-    let placed = place(table, (&spec.nodes, spec.size), None, cx)?;
+    let placed = place(table, (&spec.nodes, spec.size), PerNode::of(spec, &[]), None, cx)?;
     Ok(placed_for(spec, placed, cx))
 }
 
@@ -74,7 +80,7 @@ pub(super) fn place_spawn(
         let named = hosts.iter().map(|host| nodes_of_host(host, cx));
         let named = named.collect::<Result<Vec<_>, String>>()?.concat();
         let allowed = if named.is_empty() { of_job } else { &named };
-        let placed = place(table, (allowed, *count), host, cx);
+        let placed = place(table, (allowed, *count), None, host, cx);
         let (placed, _) = placed.map_err(|refusal| refusal.message)?;
         shares.extend(placed);
     }
@@ -95,7 +101,10 @@ pub(super) fn place_restarted(table: &Table, job: JobId, count: u32, cx: &Contex
     // Of all else a rank takes its share on any number of ranks.
     let of_checkpoint = led.leading.ranks_of_checkpoint().filter(|_| spec.registered.has_custom);
     let count = of_checkpoint.unwrap_or(count);
-    let placed = place(table, (&spec.nodes, count), memory_host(coordinator, cx), cx);
+    let host = memory_host(coordinator, cx);
+    let find = |per_node| place(table, (&spec.nodes, count), per_node, host, cx);
+    // Nodes may be lost: closer together is better than not at all.
+    let placed = find(PerNode::of(spec, &[])).or_else(|_| find(None));
     let placed = placed.map_err(|refusal| refusal.message + &led.leading.hint())?;
     led.leading.restarted(placed_for(spec, placed, cx))
 }
