@@ -270,15 +270,15 @@ fn without_checkpoints_or_restarts_a_crash_is_the_end() {
     let cluster = Cluster::that_crashes(2);
     for options in [&[][..], &["--checkpoint-every", "0.3", "--max-restarts", "0"]] {
         let job = Crashing::start(&cluster, options, LENGTH);
-        tests::wait::until("its ranks", tests::cluster::LIMIT, || {
-            (job.ranks().len() == 4).then_some(())
-        });
+        cluster.wait_until_ranks_of_iterate(tests::crashing::JOB);
         if !options.is_empty() {
             job.wait_for("checkpoint_complete", 1);
         }
         assert!(job.kill_rank(1));
         let outcome = job.end();
         assert_eq!(outcome.status.code(), Some(137), "{outcome:?}");
+        let says_what_helps = outcome.stderr.contains("`pcmctl run --checkpoint-every auto`");
+        assert_eq!(says_what_helps, options.is_empty(), "{outcome:?}");
     }
     cluster.down();
 }

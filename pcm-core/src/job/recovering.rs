@@ -11,6 +11,7 @@ use super::spawn_requests::Spawning;
 use super::worlds;
 use crate::checkpoint::{Crash, Fault, Known, Verdict};
 use crate::moment::Moment;
+use pcm_proto::app::environment;
 use pcm_proto::checkpoint::{CheckpointMessage, Stamp};
 use pcm_proto::event::{EventKind, Recovered};
 use pcm_proto::ids::{Epoch, Iteration, NodeName, ProcessId, WorldId};
@@ -35,13 +36,17 @@ fn not_started_again(JobEnd { code, reason }: JobEnd, why: &dyn fmt::Display) ->
     JobEnd { code, reason }
 }
 
+/// For a job that was lost without need.
+const CHECKPOINTS_HINT: &str =
+    "; with `pcmctl run --checkpoint-every auto` such a job starts again from its newest checkpoint";
+
 impl Coordinator {
     /// The job cannot go on as it is. It is started again where that is possible, and ended otherwise.
     pub(super) fn crash(
         &mut self,
         now_us: u64,
         cause: String,
-        (end, fault): (JobEnd, Fault),
+        (mut end, fault): (JobEnd, Fault),
         effects: &mut Vec<Effect>,
     ) {
         // Where another may lead the job, checkpoints that are out of reach here are not lost.
@@ -54,7 +59,12 @@ impl Coordinator {
                 return self.begin_ending(now_us, end, GRACE_MS, effects);
             }
             Phase::Recovering(_) => return,
-            _ => return self.begin_ending(now_us, end, GRACE_MS, effects),
+            _ => {
+                if self.could_keep_checkpoints() {
+                    end.reason += CHECKPOINTS_HINT;
+                }
+                return self.begin_ending(now_us, end, GRACE_MS, effects);
+            }
         }
         self.phase = Phase::Recovering(Recovering {
             end,
@@ -70,6 +80,15 @@ impl Coordinator {
         self.recovery.hearsay = None;
         self.recovery.under_way = None;
         self.send_end(0, effects);
+    }
+
+    /// The program registers its data, and no checkpoints were asked for.
+    fn could_keep_checkpoints(&self) -> bool {
+        let is_asked = |(name, _): &(Vec<u8>, Vec<u8>)| name == environment::CHECKPOINT_EVERY.as_bytes();
+        !self.spec.registered.is_empty()
+            && self.spec.restarts_max > 0
+            && !self.spec.env.iter().any(is_asked)
+            && matches!(self.phase, Phase::Starting | Phase::Running)
     }
 
     /// There were checkpoints, and none is left.
