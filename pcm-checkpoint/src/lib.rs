@@ -23,7 +23,9 @@ pub use checkpoint::{Checkpoint, is_checkpoint, remove};
 pub use damage::{Damage, Fault};
 pub use draft::{Draft, is_unfinished, part_file, remove_drafts};
 pub use error::{ReadError, WriteError};
-pub use manifest::{Application, ArrayRecord, Contents, FORMAT, Manifest, PartRecord, RegionRecord, VERSION};
+pub use manifest::{
+    Application, ArrayRecord, Contents, FORMAT, Manifest, PartRecord, RanksOfProgram, RegionRecord, VERSION,
+};
 pub use npy::dtype_of_size;
 pub use pace::{Pace, Progress};
 pub use part::{Content, Data, write_part, write_part_paced};

@@ -47,6 +47,33 @@ pub struct Application {
     pub arguments: Vec<String>,
     /// Its working directory.
     pub directory: String,
+    /// The programs of a job of several, by rank from 0 on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<RanksOfProgram>,
+}
+
+/// What some ranks of a job of several programs run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RanksOfProgram {
+    pub ranks: u32,
+    /// As it was typed.
+    pub program: String,
+    /// Its arguments, without its own name.
+    pub arguments: Vec<String>,
+}
+
+impl RanksOfProgram {
+    /// Programs as a variable of the environment carries them.
+    #[must_use]
+    pub fn text_of(programs: &[Self]) -> String {
+        serde_json::to_string(programs).unwrap_or_default()
+    }
+
+    /// The programs in such a text; none in any other.
+    #[must_use]
+    pub fn in_text(text: &str) -> Vec<Self> {
+        serde_json::from_str(text).unwrap_or_default()
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -57,6 +57,8 @@ pub mod environment {
     pub const CHECKPOINT_EVERY: &str = "PCM_CHECKPOINT_EVERY";
     /// Where checkpoints are written: a directory that all ranks share.
     pub const CHECKPOINT_DIR: &str = "PCM_CHECKPOINT_DIR";
+    /// The programs of a job of several, as checkpoints in files keep them; from `pcmctl`.
+    pub const PROGRAMS: &str = "PCM_PROGRAMS";
     /// What the names of checkpoints begin with; default: the program's name.
     pub const CHECKPOINT_NAME: &str = "PCM_CHECKPOINT_NAME";
     /// Values that the job's ranks registered before they began, for one that joins them; from the daemon.

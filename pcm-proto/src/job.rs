@@ -59,6 +59,9 @@ pub struct JobSpec {
     /// Program, as typed; resolved by the daemon that starts it, against `cwd` and the `PATH` in `env`.
     pub program: Vec<u8>,
     pub args: Vec<Vec<u8>>,
+    /// The programs of a job of several, by rank from 0 on, the first of them `program`; empty where all ranks run
+    /// that. Such a job keeps its number of ranks.
+    pub commands: Vec<Command>,
     /// Environment of the one who typed `run`.
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
     pub cwd: PathBuf,
@@ -79,7 +82,29 @@ pub struct JobSpec {
     pub spares: u32,
 }
 
+/// One program of a job of several.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Command {
+    /// Ranks that run it.
+    pub count: u32,
+    /// As typed, like that of the job.
+    #[serde(with = "serde_bytes")]
+    pub program: Vec<u8>,
+    pub args: Vec<Vec<u8>>,
+}
+
 impl JobSpec {
+    /// The program of a rank, and its place among those of the job; none where the job has one program.
+    #[must_use]
+    pub fn command_of(&self, rank: Rank) -> Option<(u32, &Command)> {
+        let mut below = 0;
+        let numbered = (0..).zip(&self.commands);
+        numbered.into_iter().find(|(_, command)| {
+            below += command.count;
+            rank.0 < below
+        })
+    }
+
     /// Refuses what is too long to reach the nodes, their keepers and the job's heirs.
     pub fn check_length(&self) -> Result<(), Refusal> {
         let parts = [

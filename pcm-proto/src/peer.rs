@@ -104,11 +104,13 @@ pub struct RankRun {
     pub count: u32,
 }
 
-/// One program of a world that an application asked for; the job's own program needs none.
+/// One program of a world that an application asked for, or of a job of several; the job's only program needs none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorldCommand {
     /// Ranks that run it, after those of the commands before.
     pub count: u32,
+    /// What MPI calls `MPI_APPNUM`.
+    pub number: u32,
     /// Program, to be resolved against the working directory and the search path.
     #[serde(with = "serde_bytes")]
     pub program: Vec<u8>,

@@ -1,9 +1,10 @@
 //! `restart`: runs the program of a checkpoint from there, on any number of ranks and on any nodes.
 
 use super::checkpoints;
-use super::run::{self, RESTARTS_DEFAULT, Shown, checkpoint_settings, job_of_checkpoints, launch, set};
+use super::run::{self, RESTARTS_DEFAULT, Shown, checkpoint_settings, job_of_checkpoints, launch, set, set_programs};
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
+use crate::run::programs;
 use crate::run::watching::Wanted;
 use crate::{installed, output};
 use pcm_checkpoint::{Application, Checkpoint};
@@ -147,9 +148,21 @@ async fn begin(args: &Args, place: &Path, cluster: &ClusterDir) -> Result<i32, F
 
 /// What is run, as one reads it: strings in quotes, so that nothing in them acts on the terminal or hides.
 fn command_line(application: &Application) -> String {
-    let words = [&application.program].into_iter().chain(&application.arguments);
-    let words: Vec<String> = words.map(|word| format!("{word:?}")).collect();
-    format!("{} in {:?}", words.join(" "), application.directory)
+    let line = |program: &String, arguments: &[String]| {
+        let words = [program].into_iter().chain(arguments);
+        let words: Vec<String> = words.map(|word| format!("{word:?}")).collect();
+        words.join(" ")
+    };
+    let several: Vec<String> = application
+        .programs
+        .iter()
+        .map(|one| format!("-n {} {}", one.ranks, line(&one.program, &one.arguments)))
+        .collect();
+    let lines = match several.is_empty() {
+        true => line(&application.program, &application.arguments),
+        false => several.join(" : "),
+    };
+    format!("{lines} in {:?}", application.directory)
 }
 
 fn spec(args: &Args, checkpoint: &Checkpoint) -> Result<JobSpec, Failure> {
@@ -164,6 +177,13 @@ fn spec(args: &Args, checkpoint: &Checkpoint) -> Result<JobSpec, Failure> {
         )));
     }
     let size = args.ranks.unwrap_or(manifest.ranks);
+    let programs = programs::recorded(&application.programs);
+    if !programs.is_empty() && size != manifest.ranks {
+        return Err(Failure::usage(format!(
+            "-n {size}: the checkpoint is of a job of several programs, which keeps its {} ranks",
+            manifest.ranks
+        )));
+    }
     if !manifest.possible_ranks.allow(size) {
         let (near, counts) = (manifest.possible_ranks.near_words(size), &manifest.possible_ranks);
         return Err(Failure::usage(format!(
@@ -188,8 +208,8 @@ fn spec(args: &Args, checkpoint: &Checkpoint) -> Result<JobSpec, Failure> {
         registered: Registered::default(),
         name: name.unwrap_or_else(|| "restarted".to_owned()),
         size,
-        min: 1,
-        max: RANKS_MAX,
+        min: if programs.is_empty() { 1 } else { size },
+        max: if programs.is_empty() { RANKS_MAX } else { size },
         nodes: nodes.collect::<Result<_, _>>()?,
         per_node: None,
         policy: None,
@@ -200,6 +220,7 @@ fn spec(args: &Args, checkpoint: &Checkpoint) -> Result<JobSpec, Failure> {
             .iter()
             .map(|word| word.clone().into_bytes())
             .collect(),
+        commands: Vec::new(),
         env: installed::environment_of_ranks(),
         cwd: PathBuf::from(&application.directory),
         bind: true,
@@ -210,6 +231,7 @@ fn spec(args: &Args, checkpoint: &Checkpoint) -> Result<JobSpec, Failure> {
         method: None,
         spares: 0,
     };
+    set_programs(&mut spec, &programs);
     set(
         &mut spec,
         environment::RESTORE,

@@ -9,8 +9,10 @@ use crate::link::Link;
 use crate::method::{self, MethodWanted};
 use crate::output;
 use crate::run::attached::{self, Attached};
+use crate::run::programs::{self, Program};
 use crate::run::watching::Wanted;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use pcm_checkpoint::RanksOfProgram;
 use pcm_core::mpi_settings::{PROVIDER, SHARED_MEMORY_PROVIDER};
 use pcm_proto::agent::POLICY_NAMES;
 use pcm_proto::app::environment;
@@ -34,6 +36,7 @@ Example:
   pcmctl run -n 2 --progress -- ./heat2d --rows 512 --cols 512 --iterations 100000
   pcmctl run -n 2 --nodes n0,n1 --label -- hostname
   pcmctl run -n 2 --max 8 --policy cost --detach --name heat -- ./heat2d --rows 512 --cols 512 --iterations 100000
+  pcmctl run -n 2 -- ./ocean : -n 4 ./ice
   pcmctl run -n 4 --checkpoint-every auto -- ./heat2d --rows 4096 --cols 4096 --iterations 100000";
 
 /// Restarts of one job: enough for weeks on nodes that fail daily. A program that crashes repeatedly at one iteration
@@ -159,7 +162,7 @@ pub(crate) struct Args {
     /// With --detach: print one JSON document
     #[arg(long, requires = "detach")]
     json: bool,
-    /// The program and its arguments
+    /// The program and its arguments; then, for other ranks, ': -n N' and another program
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,
@@ -333,17 +336,48 @@ async fn ended_before_it_ran(link: &mut Link) -> Result<Option<JobEnd>, Failure>
     }
 }
 
-fn spec(args: &Args) -> Result<JobSpec, Failure> {
-    let (program, rest) = args
-        .command
-        .split_first()
-        .ok_or_else(|| Failure::usage("no program is given: write it after '--'"))?;
+/// Ranks to start with, the fewest and the most. A job of several programs keeps its number.
+fn sizes(args: &Args, others: &[Program]) -> Result<(u32, u32, u32), Failure> {
     if args.min > args.ranks || args.ranks > args.max {
         return Err(Failure::usage(format!(
             "-n {} is outside --min {} … --max {}: make them fit",
             args.ranks, args.min, args.max
         )));
     }
+    if others.is_empty() {
+        return Ok((args.ranks, args.min, args.max));
+    }
+    if args.min > 1 || args.max < RANKS_MAX {
+        return Err(Failure::usage(
+            "a job of several programs keeps its number of ranks: leave --min and --max out",
+        ));
+    }
+    let size = others
+        .iter()
+        .fold(args.ranks, |sum, other| sum.saturating_add(other.ranks));
+    Ok((size, size, size))
+}
+
+/// Ranks of a job run these programs, and its checkpoints in files say so.
+pub(crate) fn set_programs(spec: &mut JobSpec, programs: &[Program]) {
+    if programs.len() < 2 {
+        return;
+    }
+    spec.commands = programs.iter().map(Program::command).collect();
+    let records: Vec<RanksOfProgram> = programs.iter().map(Program::record).collect();
+    set(
+        spec,
+        environment::PROGRAMS,
+        RanksOfProgram::text_of(&records).as_bytes(),
+    );
+}
+
+fn spec(args: &Args) -> Result<JobSpec, Failure> {
+    let programs = programs::programs(args.ranks, &args.command)?;
+    let [program, others @ ..] = &programs[..] else {
+        return Err(Failure::usage("no program is given: write it after '--'"));
+    };
+    let (size, min, max) = sizes(args, others)?;
     let nodes = args.nodes.iter().map(|name| {
         NodeName::new(name)
             .map_err(|error| Failure::usage(format!("--nodes {name:?}: {error}; 'pcmctl nodes' lists them")))
@@ -358,18 +392,20 @@ fn spec(args: &Args) -> Result<JobSpec, Failure> {
             "the current directory's name is not UTF-8: run from another",
         ));
     }
-    Ok(JobSpec {
+    let first = program.command();
+    let mut spec = JobSpec {
         registered: Registered::default(),
-        name: name(args, program)?,
-        size: args.ranks,
-        min: args.min,
-        max: args.max,
+        name: name(args, &program.file)?,
+        size,
+        min,
+        max,
         nodes: nodes.collect::<Result<_, _>>()?,
         per_node: args.ppn,
         policy: args.policy.clone(),
         world: args.world.into(),
-        program: program.as_bytes().to_vec(),
-        args: rest.iter().map(|arg| arg.as_bytes().to_vec()).collect(),
+        program: first.program,
+        args: first.args,
+        commands: Vec::new(),
         env: installed::environment_of_ranks(),
         cwd,
         bind: !args.no_bind,
@@ -379,7 +415,9 @@ fn spec(args: &Args) -> Result<JobSpec, Failure> {
         restarts_max: args.max_restarts,
         method: args.method.0,
         spares: args.spares,
-    })
+    };
+    set_programs(&mut spec, &programs);
+    Ok(spec)
 }
 
 fn name(args: &Args, program: &OsString) -> Result<String, Failure> {

@@ -95,6 +95,7 @@ pub fn write(target: &Path, compression: Compression) -> Result<PathBuf, WriteEr
             program: "/opt/sample/bin/sample".to_owned(),
             arguments: vec!["--rows".to_owned(), "7".to_owned()],
             directory: "/home/somebody/run 1".to_owned(),
+            programs: Vec::new(),
         },
         iteration: 42,
         created_unix_s: 1_700_000_000,

@@ -62,8 +62,8 @@ impl LocalWorld {
         if !start.process_mapping.is_empty() {
             values.push(("PMI_process_mapping".to_owned(), start.process_mapping.clone()));
         }
-        let numbers = start.commands.iter().zip(0..);
-        let app_numbers = numbers.flat_map(|(command, number)| std::iter::repeat_n(number, command.count as usize));
+        let commands = start.commands.iter();
+        let app_numbers = commands.flat_map(|command| std::iter::repeat_n(command.number, command.count as usize));
         let spec = WorldSpec {
             kvsname,
             size: worlds::size_of(&start),
@@ -405,7 +405,7 @@ impl Participant {
             process,
             number,
             preset: first.map(|command| command.preputs.clone()).unwrap_or_default(),
-            commands: commands.map(|commands| commands.iter().map(world_command).collect()),
+            commands: commands.map(|commands| (0..).zip(&commands).map(world_command).collect()),
         };
         self.spawns.insert(process, (number, Some(ask.clone())));
         let message = NodeToCoordinator::Spawn(Box::new(ask));
@@ -442,9 +442,10 @@ impl Participant {
     }
 }
 
-fn world_command(command: &SpawnCommand) -> WorldCommand {
+fn world_command((number, command): (u32, &SpawnCommand)) -> WorldCommand {
     WorldCommand {
         count: command.processes,
+        number,
         program: command.program.clone().into_bytes(),
         args: command.args.iter().map(|arg| arg.clone().into_bytes()).collect(),
         cwd: command.info("wdir").or_else(|| command.info("wd")).map(Into::into),

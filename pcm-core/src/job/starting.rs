@@ -5,8 +5,9 @@ use super::local_world::LocalWorld;
 use super::participant::{Effect, Local, LocalState, Newcomer, Participant, Phase};
 use super::worlds;
 use pcm_proto::ids::{NodeName, ProcessId, Rank, WorldId};
+use pcm_proto::job::Command;
 use pcm_proto::keeper::ExitStatus;
-use pcm_proto::peer::{CoordinatorToNode, EndedBy, NodeToCoordinator, StartOrder, WorldStart};
+use pcm_proto::peer::{CoordinatorToNode, EndedBy, NodeToCoordinator, StartOrder, WorldCommand, WorldStart};
 use pcm_proto::tree;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -133,7 +134,12 @@ impl Participant {
             if !start.nodes.contains(&self.own) {
                 continue;
             }
-            self.take_in(start, (order.number, worlds), |_| None, effects);
+            let rank = |process| {
+                let at = order.layout.iter().position(|(known, _)| *known == process)?;
+                u32::try_from(at).ok().map(Rank)
+            };
+            let start = self.with_programs(start, rank);
+            self.take_in(&start, (order.number, worlds), |_| None, effects);
         }
         let started = self.started(order.number);
         effects.extend(started.map(|message| Effect::Send {
@@ -159,7 +165,40 @@ impl Participant {
                 .find(|(known, _)| *known == process)
                 .map(|(_, rank)| newcomer(*rank))
         };
-        self.take_in(start, (NO_ORDER, 1), place, effects);
+        let rank = |process| {
+            places
+                .iter()
+                .find(|(known, _)| *known == process)
+                .map(|(_, rank)| *rank)
+        };
+        let start = self.with_programs(start, rank);
+        self.take_in(&start, (NO_ORDER, 1), place, effects);
+    }
+
+    /// The world with the programs of its ranks, where the job has several.
+    fn with_programs(&self, start: &WorldStart, rank: impl Fn(ProcessId) -> Option<Rank>) -> WorldStart {
+        let mut start = start.clone();
+        if self.spec.commands.is_empty() || start.spawned {
+            return start;
+        }
+        let ranks = worlds::ranks_of(&start).filter_map(|(process, _)| rank(process));
+        let mut commands: Vec<WorldCommand> = Vec::new();
+        for (number, Command { program, args, .. }) in ranks.filter_map(|rank| self.spec.command_of(rank)) {
+            match commands.last_mut() {
+                Some(last) if last.number == number => last.count += 1,
+                _ => commands.push(WorldCommand {
+                    count: 1,
+                    number,
+                    program: program.clone(),
+                    args: args.clone(),
+                    cwd: None,
+                    search_path: None,
+                    hosts: Vec::new(),
+                }),
+            }
+        }
+        start.commands = commands;
+        start
     }
 
     /// Starts this node's processes of a world, one of so many that an order begins together.

@@ -478,6 +478,7 @@ pub(crate) mod tests {
             max: 8,
             nodes: Vec::new(),
             per_node: None,
+            commands: Vec::new(),
             policy: None,
             world: WorldShape::Job,
             program: b"heat2d".to_vec(),

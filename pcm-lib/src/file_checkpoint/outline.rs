@@ -7,9 +7,10 @@ use crate::{
     start,
 };
 use pcm_checkpoint::{
-    Application, ArrayRecord, BLOCK_BYTES, Compression, Contents, FORMAT, Manifest, PartRecord, RegionRecord, VERSION,
-    dtype_of_size,
+    Application, ArrayRecord, BLOCK_BYTES, Compression, Contents, FORMAT, Manifest, PartRecord, RanksOfProgram,
+    RegionRecord, VERSION, dtype_of_size,
 };
+use pcm_proto::app::environment::PROGRAMS;
 use pcm_proto::rank_counts::RankCounts;
 use std::{
     env,
@@ -110,6 +111,9 @@ fn application(settings: &Settings) -> Application {
             .map(|word| word.to_string_lossy().into_owned())
             .collect(),
         directory: start::directory().map(text).unwrap_or_default(),
+        programs: env::var(PROGRAMS)
+            .map(|text| RanksOfProgram::in_text(&text))
+            .unwrap_or_default(),
     }
 }
 

@@ -35,6 +35,7 @@ fn spec(program: usize, ranks: u32, is_detached: bool, restarts_max: u32) -> Job
         max: 8,
         nodes: Vec::new(),
         per_node: None,
+        commands: Vec::new(),
         policy: None,
         world: WorldShape::Job,
         program: b"/program".to_vec(),

@@ -199,6 +199,15 @@ fn check(spec: &JobSpec, led: usize) -> Result<(), Refusal> {
         );
         return Err(Refusal::new(refusal::BAD_SIZE, message));
     }
+    let ranks: u32 = spec.commands.iter().map(|command| command.count).sum();
+    if !spec.commands.is_empty() && [ranks, spec.min, spec.max] != [spec.size; 3] {
+        let message = format!(
+            "the programs of the job are for {ranks} ranks, and {} to {} are asked for: a job of several programs keeps \
+             its number of ranks",
+            spec.min, spec.max
+        );
+        return Err(Refusal::new(refusal::BAD_SIZE, message));
+    }
     if spec.spares > SPARES_MAX {
         let message = format!(
             "{} spares are asked for, at most {SPARES_MAX} are kept of a program",
