@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::run::programs;
 use crate::run::watching::Wanted;
 use crate::{installed, output};
-use pcm_checkpoint::{Application, Checkpoint};
+use pcm_checkpoint::{Application, Checkpoint, Manifest};
 use pcm_proto::app::environment;
 use pcm_proto::ids::{NodeName, name_check};
 use pcm_proto::job::{JobSpec, RANKS_MAX, WorldShape};
@@ -165,20 +165,10 @@ fn command_line(application: &Application) -> String {
     format!("{lines} in {:?}", application.directory)
 }
 
-fn spec(args: &Args, checkpoint: &Checkpoint) -> Result<JobSpec, Failure> {
-    let manifest = checkpoint.manifest();
-    let application = &manifest.application;
-    let program = Path::new(&application.program);
-    if application.program.is_empty() {
-        let directory = checkpoint.directory().display();
-        return Err(Failure::checkpoint(format!(
-            "{directory} does not say which program made it: start that with 'pcmctl run' and PCM_RESTORE={directory} \
-             in its environment"
-        )));
-    }
+/// On how many ranks its program goes on.
+fn ranks(args: &Args, manifest: &Manifest) -> Result<u32, Failure> {
     let size = args.ranks.unwrap_or(manifest.ranks);
-    let programs = programs::recorded(&application.programs);
-    if !programs.is_empty() && size != manifest.ranks {
+    if !manifest.application.programs.is_empty() && size != manifest.ranks {
         return Err(Failure::usage(format!(
             "-n {size}: the checkpoint is of a job of several programs, which keeps its {} ranks",
             manifest.ranks
@@ -190,6 +180,22 @@ fn spec(args: &Args, checkpoint: &Checkpoint) -> Result<JobSpec, Failure> {
             "-n {size}: the program of this checkpoint cannot run on {size} ranks, but on {near}: it runs on {counts}"
         )));
     }
+    Ok(size)
+}
+
+fn spec(args: &Args, checkpoint: &Checkpoint) -> Result<JobSpec, Failure> {
+    let manifest = checkpoint.manifest();
+    let application = &manifest.application;
+    let program = Path::new(&application.program);
+    if application.program.is_empty() {
+        let directory = checkpoint.directory().display();
+        return Err(Failure::checkpoint(format!(
+            "{directory} does not say which program made it: start that with 'pcmctl run' and PCM_RESTORE={directory} \
+             in its environment"
+        )));
+    }
+    let size = ranks(args, manifest)?;
+    let programs = programs::recorded(&application.programs);
     if let Some(name) = &args.name {
         name_check(name).map_err(|error| Failure::usage(format!("--name {name:?}: {error}")))?;
     }

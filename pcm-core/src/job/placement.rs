@@ -170,8 +170,8 @@ pub fn speed_for_one_more(view: &NodeView) -> f64 {
 /// Distributes ranks over open nodes. Shares come in the order of the nodes that are allowed, or of `views`; ranks of
 /// one node are neighbours.
 ///
-/// Each rank goes where it finds the most speed; among equals to the node with the fewest ranks, then to the first. With
-/// a number for each node a node is filled before the next one is chosen, first those with ranks of the job.
+/// Each rank goes where it finds the most speed; among equals to the node with the fewest ranks, then to the first.
+/// With a number for each node a node is filled before the next one is chosen, first those with ranks of the job.
 pub fn place(views: &[NodeView], wanted: &Wanted<'_>) -> Result<Vec<Share>, PlacementError> {
     let candidates = candidates(views, wanted.allowed, wanted.ending)?;
     let mut given = vec![0; candidates.len()];

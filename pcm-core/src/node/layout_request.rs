@@ -148,15 +148,7 @@ fn seated(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) ->
             if *to <= size || *to > most {
                 return Err(bad_size(*to, size, (size + 1, most)));
             }
-            let allowed = if allowed.is_empty() { &job.spec.nodes } else { allowed };
-            let (joining, why) = cluster.place(&Wanted {
-                count: *to - size,
-                allowed,
-                ending: Ending::Shunned,
-                per_node: PerNode::of(job.spec, job.nodes),
-            })?;
-            let seats = expanded(size, *to, one_by_one(&joining));
-            Ok(explained(PlanKind::Expand, (seats, why)))
+            Ok(explained(PlanKind::Expand, cluster.grown(job, *to, allowed)?))
         }
         LayoutChange::Shrink { to } => {
             if *to >= size || *to < least {
@@ -211,6 +203,18 @@ fn place_among(views: &[NodeView], wanted: &Wanted<'_>) -> Result<(Vec<Share>, S
 }
 
 impl ClusterView<'_> {
+    /// All seats, and those of so many ranks that join.
+    fn grown(&self, job: JobView<'_>, to: u32, allowed: &[NodeName]) -> Result<(Vec<Seat>, String), Refusal> {
+        let size = job.nodes.len() as u32;
+        let (joining, why) = self.place(&Wanted {
+            count: to - size,
+            allowed: if allowed.is_empty() { &job.spec.nodes } else { allowed },
+            ending: Ending::Shunned,
+            per_node: PerNode::of(job.spec, job.nodes),
+        })?;
+        Ok((expanded(size, to, one_by_one(&joining)), why))
+    }
+
     /// All seats, with these ranks elsewhere.
     fn moved(&self, nodes: &[NodeName], moves: &[(Rank, NodeName)]) -> Result<Vec<Seat>, Refusal> {
         let size = nodes.len() as u32;

@@ -199,11 +199,14 @@ fn check(spec: &JobSpec, led: usize) -> Result<(), Refusal> {
         );
         return Err(Refusal::new(refusal::BAD_SIZE, message));
     }
-    let ranks: u32 = spec.commands.iter().map(|command| command.count).sum();
+    let ranks = spec
+        .commands
+        .iter()
+        .fold(0, |sum: u32, command| sum.saturating_add(command.count));
     if !spec.commands.is_empty() && [ranks, spec.min, spec.max] != [spec.size; 3] {
         let message = format!(
-            "the programs of the job are for {ranks} ranks, and {} to {} are asked for: a job of several programs keeps \
-             its number of ranks",
+            "the programs of the job are for {ranks} ranks, and {} to {} are asked for: a job of several programs \
+             keeps its number of ranks",
             spec.min, spec.max
         );
         return Err(Refusal::new(refusal::BAD_SIZE, message));
