@@ -23,6 +23,7 @@ from ._arrays import (
     View,
     array,
     block,
+    costs,
     counts,
     cyclic,
     halo,
@@ -31,7 +32,7 @@ from ._arrays import (
     weighted,
 )
 from ._library import Error, active, joining, rank, size, version
-from ._pieces import Records, Rows, records, rows
+from ._pieces import OwnerList, Records, Rows, owner_list, records, rows
 from ._run import (
     checkpoint,
     checkpoint_wait,
@@ -54,6 +55,7 @@ __all__ = [
     "Box",
     "Error",
     "Option",
+    "OwnerList",
     "PerRank",
     "Records",
     "Rows",
@@ -65,6 +67,7 @@ __all__ = [
     "block",
     "checkpoint",
     "checkpoint_wait",
+    "costs",
     "counts",
     "custom",
     "cyclic",
@@ -74,6 +77,7 @@ __all__ = [
     "joining",
     "on_change",
     "on_exit",
+    "owner_list",
     "periodic",
     "possible_ranks",
     "rank",

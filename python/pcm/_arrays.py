@@ -55,6 +55,13 @@ def counts(axis: int, lengths: Sequence[int]) -> Option:
     return Option(_BLOCK + 3, axis, len(lengths), (ctypes.c_size_t * len(lengths))(*lengths))
 
 
+def costs(axis: int, costs: Sequence[float]) -> Option:
+    """One block per rank, so that each has about the same sum of costs: one for each element of the axis, the same list
+    on every rank."""
+    given = np.ascontiguousarray(costs, dtype=np.float64)
+    return Option(_BLOCK + 9, axis, len(given), (ctypes.c_double * len(given)).from_buffer_copy(given))
+
+
 def halo(axis: int, width: int) -> Option:
     """Room for `width` elements of the neighbours on both sides of each part."""
     return Option(_BLOCK + 4, axis, width)
@@ -146,6 +153,14 @@ class Array:
         offset = ctypes.c_size_t()
         checked(library.pcm_local_offset(self._in_c, self._index(index), ctypes.byref(offset)))
         return offset.value
+
+    def set_costs(self, axis: int, costs: Sequence[float]) -> None:
+        """Gives the elements along an axis new costs, the same on every rank: the next change divides by them."""
+        given = np.ascontiguousarray(costs, dtype=np.float64)
+        if given.shape != self.shape[axis : axis + 1]:
+            problem = f"{len(given)} costs for axis {axis} of {self.shape}"
+            raise Error(f'region "{self.name}": {problem}', ERROR_ARGUMENT)
+        checked(library.pcm_set_costs(self._in_c, axis, ctypes.c_void_p(given.ctypes.data)))
 
     def _index(self, index: tuple[int, ...]) -> Any:
         if len(index) != len(self.shape) or min(index) < 0:

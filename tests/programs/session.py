@@ -81,6 +81,28 @@ def check_pieces(lines, marks, iteration):
     marks.local["value"] += 1
 
 
+CELLS = 17
+
+
+def divide(owners, ranks):
+    """Cell i belongs to rank i * i % ranks."""
+    owners[:] = np.arange(CELLS) ** 2 % ranks
+
+
+def fill_cells(cells):
+    cells.resize([1] * len(cells.like.numbers))
+    cells.entries()[:] = cells.like.numbers
+
+
+def check_cells(cells, iteration):
+    """Each iteration adds one to the entry of each cell."""
+    numbers = list(cells.like.numbers)
+    assert numbers == [cell for cell in range(CELLS) if cell**2 % pcm.size() == pcm.rank()]
+    assert list(cells.entries()) == [cell + iteration for cell in numbers]
+    assert cells.like.owner(4) == 16 % pcm.size()
+    cells.entries()[:] += 1
+
+
 def fail():
     raise ValueError("planted in a hook")
 
@@ -98,12 +120,17 @@ def main():
         "tokens", [0], lambda mine, gone: [mine[0] + gone[0]],
         lambda mine, left: ([mine[0] - mine[0] // (left + 1)], [mine[0] // (left + 1)]),
     )  # fmt: skip
-    held = pcm.array("held", 50)
+    held = pcm.array("held", 50, pcm.block() if pcm.joining() else pcm.costs(0, range(50)))
+    owners = np.zeros(CELLS, np.intc)
+    divide(owners, pcm.size())
+    cells = pcm.rows("cells", pcm.owner_list("owners", CELLS, owners, divide), np.int64)
     lines = pcm.rows("lines", held, np.int32)
     mark = [("id", np.int64), ("value", np.int64)]
     marks = pcm.records("marks", mark, lambda record, ranks: record["id"] % ranks)
     if not pcm.joining():
         fill_pieces(lines, marks)
+        fill_cells(cells)
+    assert raises(pcm.owner_list, "few", 3, [0, 0]) and raises(held.set_costs, 0, [1.0])
     assert raises(lines.entries, 1) and raises(pcm.rows, "marks", held, int) and raises(lines.resize, [1])
     items = []
 
@@ -141,6 +168,8 @@ def main():
         row = old[1:]
         check_array(grid, pcm.rank())
         check_pieces(lines, marks, iteration)
+        check_cells(cells, iteration)
+        held.set_costs(0, np.arange(50) % (2 + iteration))
         old_marks = marks.local
         first = one.local
         pcm.swap(one, other)
