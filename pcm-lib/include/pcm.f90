@@ -26,7 +26,7 @@ module pcm
   private
 
   public :: pcm_array, pcm_adopt, pcm_data, pcm_value, pcm_value_bytes, pcm_value_per_rank, pcm_custom, pcm_pack
-  public :: pcm_option, pcm_block, pcm_cyclic, pcm_weighted, pcm_counts
+  public :: pcm_option, pcm_block, pcm_cyclic, pcm_weighted, pcm_counts, pcm_costs
   public :: pcm_halo, pcm_periodic, pcm_stale_halo, pcm_scratch, pcm_constant
   public :: pcm_bounds, pcm_owner, pcm_box_count, pcm_box, pcm_local_offset, pcm_local_extents, pcm_swap
   public :: pcm_start, pcm_iterate, pcm_on_change, pcm_on_exit, pcm_joining, pcm_request, pcm_remaining
@@ -34,6 +34,7 @@ module pcm
   public :: pcm_checkpoint, pcm_checkpoint_wait, pcm_active, pcm_version, pcm_last_error
   public :: pcm_hook, pcm_merge_hook, pcm_split_hook, pcm_pack_hook, pcm_unpack_hook, pcm_targets_hook, pcm_part
   public :: pcm_memory, pcm_memory_hook
+  public :: pcm_set_costs, pcm_owner_list, pcm_row_numbers, pcm_row_owner, pcm_divide_hook
   public :: pcm_rows, pcm_rows_resize, pcm_row_offsets, pcm_row_entries
   public :: pcm_records, pcm_records_resize, pcm_record_data, pcm_owner_hook
 
@@ -51,7 +52,9 @@ module pcm
   ! enum pcm_option_kind
   integer(c_int), parameter :: BLOCK = 1885564161, CYCLIC = BLOCK + 1, WEIGHTED = BLOCK + 2, COUNTS = BLOCK + 3
   integer(c_int), parameter :: HALO = BLOCK + 4, PERIODIC = BLOCK + 5, STALE_HALO = BLOCK + 6
-  integer(c_int), parameter :: SCRATCH = BLOCK + 7, CONSTANT = BLOCK + 8
+  integer(c_int), parameter :: SCRATCH = BLOCK + 7, CONSTANT = BLOCK + 8, COSTS = BLOCK + 9
+  ! enum pcm_split
+  integer(c_int), parameter :: SPLIT_COSTS = 5
 
   integer, parameter :: DIMENSIONS_MAX = 3, HOOKS_MAX = 64
 
@@ -176,6 +179,13 @@ module pcm
       type(c_ptr), value :: context
       integer(c_int), value :: from, ranks_before, ranks_after
       integer(c_int), intent(out) :: targets(*)
+    end function
+    integer(c_int) function pcm_divide_hook(context, ranks, owners, rows) bind(c)
+      import :: c_int, c_ptr, c_size_t
+      type(c_ptr), value :: context
+      integer(c_int), value :: ranks
+      integer(c_size_t), value :: rows
+      integer(c_int), intent(inout) :: owners(rows)
     end function
     integer(c_int) function pcm_owner_hook(context, record, ranks) bind(c)
       import :: c_int, c_ptr
@@ -344,6 +354,25 @@ module pcm
       type(c_ptr), value :: packer, data
       integer(c_size_t), value :: size
     end function
+    integer(c_int) function c_set_costs(name, axis, costs_of_elements) bind(c, name='pcm_set_costs')
+      import :: c_char, c_double, c_int
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int), value :: axis
+      real(c_double), intent(in) :: costs_of_elements(*)
+    end function
+    integer(c_int) function c_owner_list(name, rows, owners, divide, context) bind(c, name='pcm_owner_list')
+      import :: c_char, c_funptr, c_int, c_ptr, c_size_t
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_size_t), value :: rows
+      type(c_ptr), value :: owners, context
+      type(c_funptr), value :: divide
+    end function
+    function c_row_numbers(name, count) bind(c, name='pcm_row_numbers') result(address)
+      import :: c_char, c_ptr, c_size_t
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_size_t), intent(inout) :: count
+      type(c_ptr) :: address
+    end function
     integer(c_int) function c_rows(name, like, columns, entry_sizes) bind(c, name='pcm_rows')
       import :: c_char, c_int, c_size_t
       character(kind=c_char), intent(in) :: name(*), like(*)
@@ -430,6 +459,15 @@ contains
     option%counts = int(counts_of_ranks, c_size_t)
   end function
 
+  ! One cost for each element of the dimension: the parts of all ranks cost about the same.
+  function pcm_costs(dimension, costs_of_elements) result(option)
+    integer, intent(in) :: dimension
+    real(real64), intent(in) :: costs_of_elements(:)
+    type(pcm_option) :: option
+    option = pcm_option(kind=COSTS, dimension=dimension, number=size(costs_of_elements, kind=c_size_t))
+    option%weights = costs_of_elements
+  end function
+
   function pcm_halo(dimension, width) result(option)
     integer, intent(in) :: dimension, width
     type(pcm_option) :: option
@@ -475,7 +513,7 @@ contains
     entries(1) = c_loc(lengths)
     do i = 1, size(options)
       in_c(i) = c_option(options(i)%kind, 0, options(i)%number, c_null_ptr)
-      if (options(i)%kind < STALE_HALO) in_c(i)%axis = int(n - options(i)%dimension, c_int)
+      if (options(i)%kind < STALE_HALO .or. options(i)%kind == COSTS) in_c(i)%axis = int(n - options(i)%dimension, c_int)
       if (allocated(options(i)%weights)) in_c(i)%list = c_loc(options(i)%weights)
       if (allocated(options(i)%counts)) in_c(i)%list = c_loc(options(i)%counts)
       entries(i + 1) = c_loc(in_c(i))
@@ -685,7 +723,7 @@ contains
     case (PERIODIC)
       axis%periodic = 1
     case default
-      axis%split = option%kind - BLOCK + 1
+      axis%split = merge(SPLIT_COSTS, option%kind - BLOCK + 1, option%kind == COSTS)
       axis%number = option%number
       if (allocated(option%weights)) axis%list = c_loc(option%weights)
       if (allocated(option%counts)) axis%list = c_loc(option%counts)
@@ -954,10 +992,80 @@ contains
     pcm_pack = c_pack(packer, address, int(size, c_size_t))
   end function
 
+  ! Gives the elements along a dimension, which is divided in blocks, new costs: the next change divides by them.
+  subroutine pcm_set_costs(name, dimension, costs_of_elements, status)
+    character(*), intent(in) :: name
+    integer, intent(in) :: dimension
+    real(real64), intent(in) :: costs_of_elements(:)
+    integer, optional, intent(out) :: status
+    integer(c_int) :: axis
+    axis = int(dimensions_of(name) - dimension, c_int)
+    call tell(c_set_costs(in_c_text(name), axis, costs_of_elements), status)
+  end subroutine
+
   ! ---- rows of different lengths, records ---------------------------------------------------------------------------
 
+  ! Registers the owners of rows to be divided by a list, each a rank, counted from 0; without it the rows are in equal
+  ! blocks. When the number of ranks changes, `divide` writes the next owners over the list; without it the library
+  ! does.
+  subroutine pcm_owner_list(name, rows, owners, divide, context, status)
+    character(*), intent(in) :: name
+    integer, intent(in) :: rows
+    integer, optional, intent(in) :: owners(:)
+    procedure(pcm_divide_hook), optional :: divide
+    type(c_ptr), optional, intent(in) :: context
+    integer, optional, intent(out) :: status
+    integer(c_int), allocatable, target :: in_c(:)
+    type(c_ptr) :: first, passed
+    type(c_funptr) :: hook
+    first = c_null_ptr
+    passed = c_null_ptr
+    hook = c_null_funptr
+    if (present(owners)) then
+      if (size(owners) /= rows) then
+        call tell(int(PCM_ERROR_ARGUMENT, c_int), status, 'there is not one owner for each row')
+        return
+      end if
+      in_c = int(owners, c_int)
+      if (rows > 0) first = c_loc(in_c)
+    end if
+    if (present(divide)) hook = c_funloc(divide)
+    if (present(context)) passed = context
+    call tell(c_owner_list(in_c_text(name), int(rows, c_size_t), first, hook, passed), status)
+  end subroutine
+
+  ! The rows, counted from 1, that a list of owners gives to this rank, rising.
+  subroutine pcm_row_numbers(name, rows, status)
+    character(*), intent(in) :: name
+    integer, allocatable, intent(out) :: rows(:)
+    integer, optional, intent(out) :: status
+    integer(c_size_t), pointer :: found(:)
+    integer(c_size_t) :: count
+    type(c_ptr) :: address
+    count = 0
+    address = c_row_numbers(in_c_text(name), count)
+    allocate(rows(count))
+    call tell_of(address, status)
+    if (.not. c_associated(address)) return
+    call c_f_pointer(address, found, [count])
+    rows = int(found) + 1
+  end subroutine
+
+  ! The rank that a list of owners gives a row, counted from 1, to.
+  subroutine pcm_row_owner(name, row, rank, status)
+    character(*), intent(in) :: name
+    integer, intent(in) :: row
+    integer, intent(out) :: rank
+    integer, optional, intent(out) :: status
+    integer(c_int) :: owner
+    owner = -1
+    call tell(c_owner(in_c_text(name), [int(row - 1, c_size_t)], owner), status)
+    rank = owner
+  end subroutine
+
   ! Registers rows of different lengths, with entries of these sizes, in bytes, one for each column. Row i belongs to the
-  ! rank that owns index i of the last dimension of the array `like`, whose other dimensions are not divided.
+  ! rank that owns index i of the last dimension of the array `like`, whose other dimensions are not divided, or to the
+  ! one that the list of owners `like` says.
   subroutine pcm_rows(name, like, entry_sizes, status)
     character(*), intent(in) :: name, like
     integer, intent(in) :: entry_sizes(:)

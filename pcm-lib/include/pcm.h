@@ -45,12 +45,15 @@
  *   PCM_CYCLIC   blocks of `length` elements, assigned to the ranks in turn
  *   PCM_WEIGHTED one block per rank, in proportion to its weight: `count` weights, const double *
  *   PCM_COUNTS   one block per rank of exactly this many elements: `count` numbers, const size_t *
- * Weights and counts apply to the number of ranks they name. When the number of ranks changes, blocks become equal, or
- * get the sizes that the change plans. */
+ *   PCM_COSTS    one block per rank, whose costs are about even: `count` costs, const double *, one
+ *                for each element of the axis, the same list on every rank (one that joins may give PCM_BLOCK instead)
+ * Costs hold for any number of ranks; weights and counts apply to the number of ranks they name. When it changes, their
+ * blocks become equal, or get the sizes that the change plans. */
 #define PCM_BLOCK(axis) PCM_OPTION(PCM_OPTION_BLOCK, (axis), 0, (const void *)0)
 #define PCM_CYCLIC(axis, length) PCM_OPTION(PCM_OPTION_CYCLIC, (axis), (length), (const void *)0)
 #define PCM_WEIGHTED(axis, count, weights) PCM_OPTION(PCM_OPTION_WEIGHTED, (axis), (count), (weights))
 #define PCM_COUNTS(axis, count, counts) PCM_OPTION(PCM_OPTION_COUNTS, (axis), (count), (counts))
+#define PCM_COSTS(axis, count, costs) PCM_OPTION(PCM_OPTION_COSTS, (axis), (count), (costs))
 
 /* PCM_HALO: room for `width` elements of the neighbours on both sides of each part. Beyond the ends of the array it
  * holds values of the program (boundary values), which move with the nearest element; with PCM_PERIODIC it holds the
@@ -239,6 +242,7 @@ typedef enum pcm_option_kind {
     PCM_OPTION_STALE_HALO = 1885564167,
     PCM_OPTION_SCRATCH = 1885564168,
     PCM_OPTION_CONSTANT = 1885564169,
+    PCM_OPTION_COSTS = 1885564170,
 } pcm_option_kind;
 
 /**
@@ -265,6 +269,10 @@ typedef enum pcm_split {
      * One block per rank (PCM_COUNTS): `list` has `number` counts (size_t).
      */
     PCM_SPLIT_COUNTS = 4,
+    /**
+     * One block per rank, of about the same cost (PCM_COSTS): `list` has `number` costs (double), as many as `extent`.
+     */
+    PCM_SPLIT_COSTS = 5,
 } pcm_split;
 
 /**
@@ -316,7 +324,7 @@ typedef struct pcm_axis {
      */
     size_t number;
     /**
-     * Weights (double) or counts (size_t).
+     * Weights or costs (double), or counts (size_t).
      */
     const void *list;
 } pcm_axis;
@@ -346,6 +354,12 @@ typedef struct pcm_memory_hooks {
      */
     void (*give_back)(void *context, void *memory);
 } pcm_memory_hooks;
+
+/**
+ * Writes the owners of the rows among `ranks` ranks over those that there were, in owners[0] to owners[rows - 1].
+ * Returns 0, or another number for a failure.
+ */
+typedef int (*pcm_divide_hook)(void *context, int ranks, int *owners, size_t rows);
 
 /**
  * The rank, of so many ranks, that a record belongs to.
@@ -444,7 +458,7 @@ typedef struct pcm_option {
      */
     size_t number;
     /**
-     * Weights (double) or counts (size_t).
+     * Weights or costs (double), or counts (size_t).
      */
     const void *list;
 } pcm_option;
@@ -518,9 +532,20 @@ enum pcm_result pcm_box(const char *name,
                         size_t *length);
 
 /**
- * Writes the rank that owns a global index (one number per axis) to *rank.
+ * Writes the rank that owns a global index (one number per axis) to *rank. The name may be that of a list of owners,
+ * the index a row.
  */
-enum pcm_result pcm_owner(const char *name, const size_t *index, int *rank);
+enum pcm_result pcm_owner(const char *name,
+                          const size_t *index,
+                          int *rank);
+
+/**
+ * Gives the elements along an axis, which is divided in blocks, new costs: one for each, the same on every rank. The
+ * array is divided by them from the next change of the ranks on.
+ */
+enum pcm_result pcm_set_costs(const char *name,
+                              int axis,
+                              const double *costs);
 
 /**
  * Writes the position at which this rank stores a global index that it owns to *offset, in elements from pcm_data.
@@ -542,9 +567,29 @@ enum pcm_result pcm_adopt(const char *name,
                           const struct pcm_memory_hooks *hooks);
 
 /**
- * Registers rows of different lengths, such as those of a sparse matrix: row i belongs to the rank that owns index i
- * of the first axis of the array `like`, which is registered already, and whose other axes are not divided. A row has
- * entries in each of `columns` columns, for example column numbers and values; an entry of column c has
+ * Registers a list of owners, to divide rows of pcm_rows: row i belongs to rank owners[i]. Every rank gives the same
+ * list; a rank that joins gets it from the others, whatever it gives. NULL: equal blocks. When the number of ranks
+ * changes, `divide` says the next owners. Every rank calls it, and must get the same answer; after a restart from
+ * files or a relaunch it is called in pcm_start. It must not call libpcm; `context` is passed on. NULL: each rank's
+ * rows stay side by side, and all ranks get equally many.
+ */
+enum pcm_result pcm_owner_list(const char *name,
+                               size_t rows,
+                               const int *owners,
+                               pcm_divide_hook divide,
+                               void *context);
+
+/**
+ * Returns the numbers of the rows that this rank owns, rising, and writes how many they are to *count; `name` is a
+ * list of owners. Valid until pcm_iterate returns PCM_CHANGED. NULL on failure (see pcm_last_error).
+ */
+const size_t *pcm_row_numbers(const char *name,
+                              size_t *count);
+
+/**
+ * Registers rows of different lengths, such as those of a sparse matrix. `like` is registered already: an array whose
+ * first axis is the only divided one, and row i belongs to the rank that owns index i of it, or a list of owners. A
+ * row has entries in each of `columns` columns, for example column numbers and values; an entry of column c has
  * entry_sizes[c] bytes. At first all rows are empty: see pcm_rows_resize. The library keeps the entries, and moves
  * them with their rows; a checkpoint can be restored on any number of ranks.
  */
@@ -554,7 +599,8 @@ enum pcm_result pcm_rows(const char *name,
                          const size_t *entry_sizes);
 
 /**
- * Gives this rank's rows these lengths, in entries, one for each index of pcm_bounds of the array. All entries are
+ * Gives this rank's rows these lengths, in entries, one for each index of pcm_bounds of the array, or for each number
+ * of pcm_row_numbers of the list of owners. All entries are
  * zero then, whatever was in them. Call pcm_row_offsets and pcm_row_entries afterwards.
  */
 enum pcm_result pcm_rows_resize(const char *name,

@@ -158,8 +158,9 @@ inline std::error_code make_error_code(pcm_result result) noexcept
 class option {
   public:
     option(pcm_option_kind kind, int axis, std::size_t number = 0) : kind_(kind), axis_(axis), number_(number) {}
-    option(int axis, std::vector<double> weights)
-        : kind_(PCM_OPTION_WEIGHTED), axis_(axis), number_(weights.size()), weights_(std::move(weights))
+    // Weights of ranks, or costs of elements.
+    option(pcm_option_kind kind, int axis, std::vector<double> numbers)
+        : kind_(kind), axis_(axis), number_(numbers.size()), weights_(std::move(numbers))
     {
     }
     option(int axis, std::vector<std::size_t> counts)
@@ -170,7 +171,7 @@ class option {
     pcm_option in_c() const
     {
         const void *list = nullptr;
-        if (kind_ == PCM_OPTION_WEIGHTED)
+        if (kind_ == PCM_OPTION_WEIGHTED || kind_ == PCM_OPTION_COSTS)
             list = weights_.data();
         else if (kind_ == PCM_OPTION_COUNTS)
             list = counts_.data();
@@ -187,7 +188,12 @@ class option {
 
 inline option block(int axis) { return {PCM_OPTION_BLOCK, axis}; }
 inline option cyclic(int axis, std::size_t length) { return {PCM_OPTION_CYCLIC, axis, length}; }
-inline option weighted(int axis, std::vector<double> weights) { return {axis, std::move(weights)}; }
+inline option weighted(int axis, std::vector<double> weights)
+{
+    return {PCM_OPTION_WEIGHTED, axis, std::move(weights)};
+}
+// One cost for each element of the axis: the parts of all ranks cost about the same.
+inline option costs(int axis, std::vector<double> costs) { return {PCM_OPTION_COSTS, axis, std::move(costs)}; }
 inline option counts(int axis, std::vector<std::size_t> counts) { return {axis, std::move(counts)}; }
 inline option halo(int axis, std::size_t width) { return {PCM_OPTION_HALO, axis, width}; }
 inline option periodic(int axis) { return {PCM_OPTION_PERIODIC, axis}; }
@@ -430,7 +436,8 @@ inline void describe(const option &one, std::vector<pcm_axis> &axes, int &flags)
     else if (in_c.kind == PCM_OPTION_PERIODIC)
         axis.periodic = 1;
     else {
-        axis.split = in_c.kind - PCM_OPTION_BLOCK + PCM_SPLIT_BLOCK;
+        bool has_costs = in_c.kind == PCM_OPTION_COSTS;
+        axis.split = has_costs ? PCM_SPLIT_COSTS : in_c.kind - PCM_OPTION_BLOCK + PCM_SPLIT_BLOCK;
         axis.number = in_c.number;
         axis.list = in_c.list;
     }
@@ -468,8 +475,50 @@ void swap(const std::string &one, Vector &vector, const std::string &other, Vect
 
 // ---- rows of different lengths, records -------------------------------------------------------------------------
 
-// Rows of a sparse matrix and the like, divided as the first axis of an array: see pcm_rows in pcm.h. Addresses are
-// good until the ranks change or the rows are resized.
+// The owners of rows, a list that all ranks have: see pcm_owner_list in pcm.h.
+class owner_list {
+  public:
+    // Writes the owners among `ranks` over those that there were.
+    using divide = std::function<void(int ranks, int *owners, std::size_t rows)>;
+
+    // Rows in equal blocks at first, unless there is a list.
+    owner_list(std::string name, std::size_t rows, const std::vector<int> &owners = {}, divide next = nullptr)
+        : name_(std::move(name))
+    {
+        if (!owners.empty() && owners.size() != rows)
+            throw error(PCM_ERROR_ARGUMENT, "region \"" + name_ + "\": there is not one owner for each row");
+        pcm_divide_hook in_c = nullptr;
+        void *context = nullptr;
+        if (next) {
+            context = &detail::stored(std::move(next));
+            in_c = [](void *kept, int ranks, int *list, std::size_t count) {
+                return detail::guarded(1, [=] { return (*static_cast<divide *>(kept))(ranks, list, count), 0; });
+            };
+        }
+        detail::checked(
+            pcm_owner_list(name_.c_str(), rows, owners.empty() ? nullptr : owners.data(), in_c, context));
+    }
+    const std::string &name() const noexcept { return name_; }
+    // The rows of this rank, rising.
+    std::vector<std::size_t> numbers() const
+    {
+        std::size_t count = 0;
+        const std::size_t *first = detail::found(pcm_row_numbers(name_.c_str(), &count));
+        return {first, first + count};
+    }
+    int owner(std::size_t row) const
+    {
+        int rank = 0;
+        detail::checked(pcm_owner(name_.c_str(), &row, &rank));
+        return rank;
+    }
+
+  private:
+    std::string name_;
+};
+
+// Rows of a sparse matrix and the like, divided as the first axis of an array or by a list of owners, whose name is
+// `like`: see pcm_rows in pcm.h. Addresses are good until the ranks change or the rows are resized.
 class rows {
   public:
     // One size of an entry for each column, for example {sizeof(int), sizeof(double)}.

@@ -23,7 +23,10 @@ mod views;
 pub use pcm_lib::{
     Array, ArrayOptions, AxisSpec, CheckpointError, Edge, GlobalBox, HaloFill, Registry, Scalar, Session, SessionError,
     Split, Step,
-    region::{CustomHooks, Delivered, Element, HookFailed, Owner, PerRankHooks, Records, RegionError, Rows, Value},
+    region::{
+        CustomHooks, Delivered, Divide, Element, HookFailed, Owner, Owners, PerRankHooks, Records, RegionError, Rows,
+        Value,
+    },
     session::NotUsable,
 };
 #[cfg(any(feature = "ndarray", test))]

@@ -10,9 +10,12 @@ from ._arrays import Array
 from ._library import ERROR_ARGUMENT, Error, State, checked, found, guarded, kept, library, prepare
 from ._views import View, make, make_stale
 
-for _name in ("pcm_row_offsets", "pcm_row_entries", "pcm_records_resize", "pcm_record_data"):
+for _name in ("pcm_row_numbers", "pcm_row_offsets", "pcm_row_entries", "pcm_records_resize", "pcm_record_data"):
     getattr(library, _name).restype = ctypes.c_void_p
 
+_DIVIDE = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.c_size_t
+)
 _OWNER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
 
 
@@ -35,10 +38,37 @@ class _Pieces:
         return view
 
 
+class OwnerList(_Pieces):
+    """The owners of rows; `owner_list` makes it."""
+
+    def __init__(self, name: str, count: int) -> None:
+        super().__init__(name)
+        self.rows = count
+
+    def __repr__(self) -> str:
+        return f"pcm.OwnerList({self.name!r}, {self.rows})"
+
+    @property
+    def numbers(self) -> View:
+        """The rows of this rank, rising. Only to be read."""
+        view = self._views.get("numbers")
+        if view is None:
+            count = ctypes.c_size_t()
+            address = found(library.pcm_row_numbers(self._in_c, ctypes.byref(count)))
+            view = self._made("numbers", address, count.value, np.dtype(np.uintp))
+        return view
+
+    def owner(self, row: int) -> int:
+        """The rank that owns a row."""
+        rank = ctypes.c_int()
+        checked(library.pcm_owner(self._in_c, ctypes.byref(ctypes.c_size_t(row)), ctypes.byref(rank)))
+        return rank.value
+
+
 class Rows(_Pieces):
     """Rows of different lengths; `rows` makes them."""
 
-    def __init__(self, name: str, like: Array, dtypes: tuple[np.dtype, ...]) -> None:
+    def __init__(self, name: str, like: Array | OwnerList, dtypes: tuple[np.dtype, ...]) -> None:
         super().__init__(name)
         self.like = like
         self.dtypes = dtypes
@@ -46,14 +76,19 @@ class Rows(_Pieces):
     def __repr__(self) -> str:
         return f"pcm.Rows({self.name!r}, as {self.like.name!r}, {self.dtypes})"
 
+    def _count(self) -> int:
+        if isinstance(self.like, OwnerList):
+            return len(self.like.numbers)
+        first, end = self.like.bounds(0)
+        return end - first
+
     @property
     def offsets(self) -> View:
         """Row i of this rank, counted from 0, has the entries `offsets[i]` to `offsets[i + 1]`. Only to be read."""
         view = self._views.get("offsets")
         if view is None:
-            first, end = self.like.bounds(0)
             address = found(library.pcm_row_offsets(self._in_c))
-            view = self._made("offsets", address, end - first + 1, np.dtype(np.uintp))
+            view = self._made("offsets", address, self._count() + 1, np.dtype(np.uintp))
         return view
 
     def entries(self, column: int = 0) -> View:
@@ -66,10 +101,9 @@ class Rows(_Pieces):
 
     def resize(self, lengths: Sequence[int]) -> None:
         """Gives each row of this rank a length, in entries. All entries are zero then."""
-        first, end = self.like.bounds(0)
         given = np.ascontiguousarray(lengths, dtype=np.uintp)
-        if given.shape != (end - first,):
-            problem = f"{len(given)} lengths for {end - first} rows"
+        if given.shape != (self._count(),):
+            problem = f"{len(given)} lengths for {self._count()} rows"
             raise Error(f'region "{self.name}": {problem}', ERROR_ARGUMENT)
         checked(library.pcm_rows_resize(self._in_c, ctypes.c_void_p(given.ctypes.data)))
         self._forget()
@@ -112,9 +146,37 @@ class Records(_Pieces):
         self.local[:] = given
 
 
-def rows(name: str, like: Array, *dtypes: Any) -> Rows:
+def owner_list(
+    name: str,
+    rows: int,
+    owners: Sequence[int] | None = None,
+    divide: Callable[[np.ndarray, int], Any] | None = None,
+) -> OwnerList:
+    """Registers the owners of rows, one rank for each, the same list on every rank; else they are in equal blocks.
+
+    When the number of ranks changes, `divide(owners, ranks)` writes the next owners over the array `owners`, alike on
+    every rank. Without it each rank's rows stay side by side, and all ranks get equally many."""
+    prepare()
+    given = None if owners is None else np.ascontiguousarray(owners, dtype=np.intc)
+    if given is not None and given.shape != (rows,):
+        raise Error(f'region "{name}": {len(given)} owners for {rows} rows', ERROR_ARGUMENT)
+
+    def divide_in_c(_: int, ranks: int, first: Any, count: int) -> int:
+        def fill() -> None:
+            divide(np.ctypeslib.as_array(first, (count,)), ranks)  # type: ignore[misc]
+
+        return guarded(1, fill)
+
+    hook = kept(_DIVIDE(divide_in_c)) if divide is not None else None
+    address = None if given is None else ctypes.c_void_p(given.ctypes.data)
+    checked(library.pcm_owner_list(name.encode(), ctypes.c_size_t(rows), address, hook, None))
+    return OwnerList(name, rows)
+
+
+def rows(name: str, like: Array | OwnerList, *dtypes: Any) -> Rows:
     """Registers rows of different lengths, such as those of a sparse matrix, with a column of entries for each dtype.
-    Row i belongs to the rank that owns index i of the first axis of `like`, whose other axes are not divided."""
+    Row i belongs to the rank that owns index i of the first axis of `like`, whose other axes are not divided, or to
+    that which a list of owners says."""
     prepare()
     kinds = tuple(_plain(name, dtype) for dtype in dtypes)
     sizes = (ctypes.c_size_t * len(kinds))(*(dtype.itemsize for dtype in kinds))

@@ -2,6 +2,7 @@
 // and to a list of its own in each iteration; both are shared out and collected when the ranks change.
 //
 // Usage: session ITERATIONS SLEEP_US [fail]    with a change hook that fails
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <complex>
@@ -106,6 +107,38 @@ static void check_pieces(pcm::rows &lines, pcm::records<mark> &marks, long itera
         expect(each[0] % size == rank && each[1]++ == each[0] + iteration, "a record is with its owner");
 }
 
+constexpr std::size_t CELLS = 17;
+
+// Cell i belongs to rank i * i % ranks, and has one entry, to which each iteration adds one.
+static void divide(int ranks, int *owners, std::size_t cells)
+{
+    for (std::size_t i = 0; i < cells; i++)
+        owners[i] = static_cast<int>(i * i) % ranks;
+}
+
+static void fill_cells(const pcm::owner_list &owners, pcm::rows &cells)
+{
+    std::vector<std::size_t> numbers = owners.numbers();
+    cells.resize(std::vector<std::size_t>(numbers.size(), 1));
+    std::copy(numbers.begin(), numbers.end(), cells.entries<std::size_t>(0));
+}
+
+static void check_cells(const pcm::owner_list &owners, const pcm::rows &cells, long iteration)
+{
+    int rank, size;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    auto *entry = cells.entries<std::size_t>(0);
+    for (std::size_t cell : owners.numbers())
+        expect((*entry++)++ == cell + static_cast<std::size_t>(iteration), "a cell has its entry");
+    std::size_t count = 0;
+    for (std::size_t cell = 0; cell < CELLS; cell++) {
+        expect(owners.owner(cell) == static_cast<int>(cell * cell) % size, "a cell has its owner");
+        count += owners.owner(cell) == rank;
+    }
+    expect(owners.numbers().size() == count, "a rank has the cells that it owns");
+}
+
 static void run(long iterations, std::chrono::microseconds pause, bool has_failing_hook)
 {
     pcm::array<std::complex<double>> grid("grid", {12, 9}, {pcm::block(0), pcm::block(1), pcm::halo(0, 1)});
@@ -117,12 +150,20 @@ static void run(long iterations, std::chrono::microseconds pause, bool has_faili
     pcm::value<std::size_t> length("length", pcm::joining() ? 0 : 30); // as if it were read from a file
     pcm::array<float> uneven("uneven", {*length}, {pcm::weighted(0, weights), pcm::constant()});
     std::vector<double> held, next;
-    pcm::adopt("held", held, {50, 3}, {pcm::block(0)});
-    pcm::adopt("next", next, {50, 3}, {pcm::block(0)});
+    std::vector<double> costs(50, 1.0);
+    costs[3] = 20.0;
+    auto by_costs = pcm::joining() ? pcm::block(0) : pcm::costs(0, costs);
+    pcm::adopt("held", held, {50, 3}, {by_costs});
+    pcm::adopt("next", next, {50, 3}, {by_costs});
+    std::vector<int> first_owners(CELLS);
+    divide(size, first_owners.data(), CELLS);
+    pcm::owner_list owners("owners", CELLS, first_owners, divide);
+    pcm::rows cells("cells", owners.name(), {sizeof(std::size_t)});
+    expect(code_of([] { pcm::owner_list("few", 3, {0, 0}); }) == PCM_ERROR_ARGUMENT, "each row has an owner");
     pcm::rows lines("lines", "held", {sizeof(long)});
     pcm::records<mark> marks("marks", [](const mark &each, int ranks) { return static_cast<int>(each[0] % ranks); });
     if (!pcm::joining())
-        fill_pieces(lines, marks);
+        fill_pieces(lines, marks), fill_cells(owners, cells);
     pcm::value<long> iteration("iteration", 0);
     pcm::value_per_rank<long> tokens(
         "tokens", 0, [](long &mine, const long &leaving) { mine += leaving; },
@@ -173,6 +214,7 @@ static void run(long iterations, std::chrono::microseconds pause, bool has_faili
         expect(other.data() == was, "a swap exchanges the memory");
         check_vector("held", held, *iteration);
         check_pieces(lines, marks, *iteration);
+        check_cells(owners, cells, *iteration);
         for (std::size_t i = 0; i < held.size(); i++)
             next[i] = held[i] + 1.0;
         pcm::swap("held", held, "next", next);

@@ -19,7 +19,7 @@ module session_data
   type, bind(c) :: mark
     integer(c_int64_t) :: number, value
   end type
-  integer, parameter :: MARKS = 20
+  integer, parameter :: MARKS = 20, CELLS = 17
 
 contains
 
@@ -186,6 +186,39 @@ contains
     all_marks%value = all_marks%value + 1
   end subroutine
 
+  ! Cell i, from 0, belongs to rank i * i % ranks, and has one entry, to which each iteration adds one.
+  integer(c_int) function divide(context, ranks, owners, rows) bind(c)
+    type(c_ptr), value :: context
+    integer(c_int), value :: ranks
+    integer(c_size_t), value :: rows
+    integer(c_int), intent(inout) :: owners(rows)
+    integer :: i
+    owners = [(mod(i * i, ranks), i = 0, int(rows) - 1)]
+    divide = 0
+    if (c_associated(context)) divide = 1
+  end function
+
+  subroutine check_cells(iteration)
+    integer, intent(in) :: iteration
+    integer :: cell, owner, ranks
+    integer, allocatable :: numbers(:), wanted(:)
+    integer(int32), pointer :: entries(:)
+    type(c_ptr) :: address
+    call MPI_Comm_size(MPI_COMM_WORLD, ranks, ierror)
+    call pcm_row_numbers('owners', numbers)
+    wanted = [(cell, cell = 1, CELLS)]
+    wanted = pack(wanted, mod((wanted - 1)**2, ranks) == rank)
+    call expect(size(numbers) == size(wanted) .and. all(numbers == wanted), 'a rank has the cells that it owns')
+    call pcm_row_owner('owners', 5, owner)
+    call expect(owner == mod(16, ranks), 'a cell has its owner')
+    if (iteration < 0) call pcm_rows_resize('cells', [(1, cell = 1, size(numbers))])
+    call pcm_row_entries('cells', 1, address)
+    call c_f_pointer(address, entries, [size(numbers)])
+    if (iteration < 0) entries = numbers
+    call expect(all(entries == numbers + max(iteration, 0)), 'a cell has its entry')
+    if (iteration >= 0) entries = entries + 1
+  end subroutine
+
   integer(c_int) function new_rank(context, from, ranks_before, ranks_after, targets) bind(c)
     type(c_ptr), value :: context
     integer(c_int), value :: from, ranks_before, ranks_after
@@ -232,7 +265,17 @@ program session
   call pcm_value('pair', pair)
   call pcm_value_per_rank('tokens', c_loc(tokens), 8, merge_tokens, split_tokens)
   call pcm_custom('list', pack_list, unpack_list, new_rank)
-  call pcm_array('held', held, [50], [pcm_block(1)])
+  if (pcm_joining()) then
+    call pcm_array('held', held, [50], [pcm_block(1)])
+  else
+    call pcm_array('held', held, [50], [pcm_costs(1, [(real(length, real64), length = 1, 50)])])
+  end if
+  call pcm_set_costs('held', 1, [(real(mod(before, 7), real64), before = 1, 50)])
+  call pcm_owner_list('owners', 2, [0], status=status)
+  call expect(status == PCM_ERROR_ARGUMENT, 'each row has an owner')
+  call pcm_owner_list('owners', CELLS, [(mod(before * before, ranks), before = 0, CELLS - 1)], divide)
+  call pcm_rows('cells', 'owners', [4])
+  if (.not. pcm_joining()) call check_cells(-1)
   call pcm_rows('lines', 'held', [4])
   call pcm_records('marks', 16, owner_of_mark)
   if (.not. pcm_joining()) call fill_pieces(ranks)
@@ -261,6 +304,7 @@ program session
     call check_grid()
     call pcm_remaining(iterations - iteration)
     call check_pieces(iteration)
+    call check_cells(iteration)
     call pcm_swap('one', 'other')
     call pcm_data('one', one)
     call pcm_data('other', other)

@@ -81,6 +81,51 @@ def check_pieces(lines, marks, iteration):
     marks.local["value"] += 1
 
 
+CELLS = 17
+
+
+def divide(owners, ranks):
+    """Cell i belongs to rank i * i % ranks."""
+    owners[:] = np.arange(CELLS) ** 2 % ranks
+
+
+def fill_cells(cells):
+    cells.resize([1] * len(cells.like.numbers))
+    cells.entries()[:] = cells.like.numbers
+
+
+def check_cells(cells, iteration):
+    """Each iteration adds one to the entry of each cell."""
+    numbers = list(cells.like.numbers)
+    assert numbers == [cell for cell in range(CELLS) if cell**2 % pcm.size() == pcm.rank()]
+    assert list(cells.entries()) == [cell + iteration for cell in numbers]
+    assert cells.like.owner(4) == 16 % pcm.size()
+    cells.entries()[:] += 1
+
+
+made = []
+
+
+def resize(shape):
+    """An array of the program for a part, with a row that the library does not know."""
+    whole = np.zeros((shape[0] + 1, *shape[1:]))
+    whole[-1] = -1
+    made.append(whole)
+    return whole[:-1]
+
+
+def check_adopted(plate, next_plate, iteration):
+    """Each iteration adds one to all of what the program's own array holds."""
+    rows = plate.bounds(0)
+    assert type(plate.local) is np.ndarray and plate.local.shape == (rows[1] - rows[0], 5)
+    assert any(plate.local.base is whole for whole in made), "the part is in an array of the program"
+    assert all((whole[-1] == -1).all() for whole in made), "no more was written than the part"
+    assert (plate.local == iteration + np.arange(*rows)[:, None]).all()
+    next_plate.local[:] = plate.local + 1
+    pcm.swap(plate, next_plate)
+    del made[:-8]
+
+
 def fail():
     raise ValueError("planted in a hook")
 
@@ -98,12 +143,21 @@ def main():
         "tokens", [0], lambda mine, gone: [mine[0] + gone[0]],
         lambda mine, left: ([mine[0] - mine[0] // (left + 1)], [mine[0] // (left + 1)]),
     )  # fmt: skip
-    held = pcm.array("held", 50)
+    held = pcm.array("held", 50, pcm.block() if pcm.joining() else pcm.costs(0, range(50)))
+    owners = np.zeros(CELLS, np.intc)
+    divide(owners, pcm.size())
+    cells = pcm.rows("cells", pcm.owner_list("owners", CELLS, owners, divide), np.int64)
     lines = pcm.rows("lines", held, np.int32)
+    plate, next_plate = (pcm.adopt(name, (31, 5), resize=resize) for name in ("plate", "next plate"))
+    assert raises(pcm.adopt, "bad", 4, pcm.block(1)) and raises(lambda: pcm.adopt("bad", 90, resize=lambda _: []))
+    assert raises(lambda: pcm.adopt("bad", (90, 4), resize=lambda shape: np.zeros(shape, order="F")))
     mark = [("id", np.int64), ("value", np.int64)]
     marks = pcm.records("marks", mark, lambda record, ranks: record["id"] % ranks)
     if not pcm.joining():
         fill_pieces(lines, marks)
+        fill_cells(cells)
+        plate.local[:] = np.arange(*plate.bounds(0))[:, None]
+    assert raises(pcm.owner_list, "few", 3, [0, 0]) and raises(held.set_costs, 0, [1.0])
     assert raises(lines.entries, 1) and raises(pcm.rows, "marks", held, int) and raises(lines.resize, [1])
     items = []
 
@@ -141,6 +195,9 @@ def main():
         row = old[1:]
         check_array(grid, pcm.rank())
         check_pieces(lines, marks, iteration)
+        check_cells(cells, iteration)
+        check_adopted(plate, next_plate, iteration)
+        held.set_costs(0, np.arange(50) % (2 + iteration))
         old_marks = marks.local
         first = one.local
         pcm.swap(one, other)

@@ -1,7 +1,8 @@
 /* A malleable program whose data a seed chooses (VARIOUS_SEED): arrays of one to three axes, values, a value per rank,
- * a custom region, rows, records, communicators and a window of its own, children. Every element follows from its index
- * and the number of iterations, so each rank checks all that it holds, in every iteration and right after each change,
- * halos too: various ITERATIONS SLEEP_US. Its last line has a checksum that does not depend on the ranks. */
+ * a custom region, rows, records, owners of rows, costs, communicators and a window of its own, children. Every element
+ * follows from its index and the number of iterations, so each rank checks all that it holds, in every iteration and
+ * right after each change, halos too: various ITERATIONS SLEEP_US. Its last line has a checksum that does not depend on
+ * the ranks. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include <inttypes.h>
 #include <mpi.h>
@@ -13,7 +14,7 @@
 #include <time.h>
 
 enum { AXES = 3, ARRAYS = 4, FORM = 2 + 3 * AXES + 2, TOKENS = 6000, SPAWN_EVERY = 60, RECORDS_MAX = 400 };
-enum { ROWS = 41, ROW_MAX = 5, ROWS_EVERY = 17, OWNED = 150 };
+enum { ROWS = 41, ROW_MAX = 5, ROWS_EVERY = 17, OWNED = 150, LISTED = 57, COSTS_EVERY = 31 };
 enum split { WHOLE, BLOCK, CYCLIC };
 enum kind { INTEGERS, NUMBERS, TRIPLES };
 
@@ -21,6 +22,7 @@ struct array {
     char name[8], other[8]; /* `other`: where the next iteration is computed, if not in place */
     enum kind kind;
     int axes, is_constant, is_swapped, has_cycles, is_adopted;
+    int costed; /* an axis that is divided by costs, or -1 */
     size_t extents[AXES], cycle, halo[AXES];
     enum split split[AXES];
     int is_periodic[AXES];
@@ -45,6 +47,7 @@ static uint64_t seed, state;
 static struct array arrays[ARRAYS];
 static struct memory memories[ARRAYS][2]; /* of the array and of the other that it is swapped with */
 static int array_count, has_custom, has_tokens, has_window, has_children, has_rows, has_owned;
+static int has_listed, has_divide;
 static int64_t iteration, tokens;
 static struct record records[RECORDS_MAX];
 static size_t record_count, records_in_all;
@@ -93,6 +96,7 @@ static void choose_array(struct array *a, int number)
     a->is_constant = number > 0 && one_of(4) == 0;
     a->is_swapped = !a->is_constant && one_of(3) == 0;
     a->is_adopted = mixed(seed + (uint64_t)number) % 3 == 0;
+    a->costed = mixed(seed + 50 + (uint64_t)number) % 3 != 0 && a->split[divided] == BLOCK ? divided : -1;
 }
 
 static void choose(void)
@@ -110,6 +114,8 @@ static void choose(void)
     records_in_all = 1 + one_of(RECORDS_MAX);
     has_rows = mixed(seed + 1001) % 2 == 0;
     has_owned = mixed(seed + 2002) % 2 == 0;
+    has_listed = mixed(seed + 3003) % 3 != 0;
+    has_divide = mixed(seed + 4004) % 2 == 0;
 }
 
 /* ---- failing -------------------------------------------------------------------------------------------------- */
@@ -283,6 +289,15 @@ static char *data_of(const struct array *a)
     return data;
 }
 
+/* Costs of the elements along the costed axis: other ones from time to time, and some of them 0. */
+static const double *costs_of(const struct array *a, int64_t iterations)
+{
+    static double costs[500];
+    for (size_t i = 0; i < a->extents[a->costed]; i++)
+        costs[i] = (double)(mixed(seed + i + 97 * (uint64_t)(iterations / COSTS_EVERY)) % 20);
+    return costs;
+}
+
 static void *make_memory(void *own, size_t bytes)
 {
     struct memory *memory = own;
@@ -319,6 +334,11 @@ static void adopt(const struct array *a, const char *name, int element)
                                 .periodic = a->is_periodic[axis],
                                 .number = a->split[axis] == CYCLIC ? a->cycle : 0};
     }
+    if (a->costed >= 0 && !pcm_joining()) { /* one that joins need not know the costs */
+        axes[a->costed].split = PCM_SPLIT_COSTS;
+        axes[a->costed].number = a->extents[a->costed];
+        axes[a->costed].list = costs_of(a, 0);
+    }
     done(pcm_adopt(name, element, a->axes, axes, a->is_constant ? PCM_FLAG_CONSTANT : PCM_FLAG_NONE, &hooks), name);
 }
 
@@ -336,7 +356,9 @@ static void register_array(const struct array *a, const char *name)
     for (int axis = 0; axis < a->axes; axis++) {
         enum split split = a->split[axis];
         int way = split == CYCLIC ? PCM_OPTION_CYCLIC : PCM_OPTION_BLOCK;
-        if (split != WHOLE)
+        if (axis == a->costed && !pcm_joining())
+            options[count++] = (pcm_option){PCM_OPTION_COSTS, axis, a->extents[axis], costs_of(a, 0)};
+        else if (split != WHOLE)
             options[count++] = (pcm_option){way, axis, split == CYCLIC ? a->cycle : 0, NULL};
         if (a->halo[axis] > 0)
             options[count++] = (pcm_option){PCM_OPTION_HALO, axis, a->halo[axis], NULL};
@@ -520,6 +542,87 @@ static void next_owned(void)
         first[n].value++;
 }
 
+/* ---- rows whose owners are in a list --------------------------------------------------------------------------- */
+
+static int listed_owner(size_t row, int ranks)
+{
+    return (int)(mixed(seed + row * 13 + (uint64_t)ranks) % (uint64_t)ranks);
+}
+
+static int divide(void *own, int ranks, int *owners, size_t rows)
+{
+    (void)own;
+    for (size_t row = 0; row < rows; row++)
+        owners[row] = listed_owner(row, ranks);
+    return 0;
+}
+
+static void register_listed(void)
+{
+    int owners[LISTED], size = 1;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    divide(NULL, size, owners, LISTED);
+    done(pcm_owner_list("owners", LISTED, has_divide ? owners : NULL, has_divide ? divide : NULL, NULL), "owners");
+    done(pcm_rows("listed", "owners", 2, (size_t[]){sizeof(int64_t), 3}), "the listed rows");
+}
+
+static void fill_listed(void)
+{
+    size_t lengths[LISTED], count = 0;
+    const size_t *numbers = pcm_row_numbers("owners", &count);
+    for (size_t i = 0; i < count; i++)
+        lengths[i] = row_length(numbers[i], 0);
+    done(pcm_rows_resize("listed", lengths), "lengths of listed rows");
+    const size_t *offsets = pcm_row_offsets("listed");
+    int64_t *values = pcm_row_entries("listed", 0);
+    char *marks = pcm_row_entries("listed", 1);
+    for (size_t i = 0; i < count; i++)
+        for (size_t n = offsets[i]; n < offsets[i + 1]; n++) {
+            values[n] = (int64_t)(numbers[i] * ROW_MAX + n - offsets[i]);
+            memset(marks + 3 * n, (int)numbers[i] + 1, 3);
+        }
+}
+
+static void check_listed_row(size_t row, const int64_t *values, const char *marks, size_t length)
+{
+    check(length == row_length(row, 0), "a listed row of another length");
+    for (size_t n = 0; n < length; n++) {
+        check(values[n] == (int64_t)(row * ROW_MAX + n) + iteration, "a value of a listed row");
+        for (size_t byte = 0; byte < 3; byte++)
+            check(marks[3 * n + byte] == (char)(row + 1), "a mark of a listed row");
+    }
+}
+
+static void check_listed(void)
+{
+    int rank = 0, size = 1;
+    size_t count = 0;
+    int64_t sum = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    const size_t *numbers = pcm_row_numbers("owners", &count), *offsets = pcm_row_offsets("listed");
+    const int64_t *values = pcm_row_entries("listed", 0);
+    const char *marks = pcm_row_entries("listed", 1);
+    check(numbers != NULL && offsets != NULL && values != NULL && marks != NULL, "the listed rows");
+    for (size_t i = 0; i < count; i++) {
+        int owner = -1;
+        sum += (int64_t)numbers[i];
+        done(pcm_owner("owners", &numbers[i], &owner), "an owner");
+        check(owner == rank && (!has_divide || owner == listed_owner(numbers[i], size)), "a row of another owner");
+        check_listed_row(numbers[i], values + offsets[i], marks + 3 * offsets[i], offsets[i + 1] - offsets[i]);
+    }
+    check(total((int64_t)count) == LISTED && total(sum) == LISTED * (LISTED - 1) / 2, "listed rows are lost");
+}
+
+static void next_listed(void)
+{
+    size_t count = 0;
+    pcm_row_numbers("owners", &count);
+    int64_t *values = pcm_row_entries("listed", 0);
+    for (size_t n = 0; n < pcm_row_offsets("listed")[count]; n++)
+        values[n]++;
+}
+
 /* What all ranks hold together, which no change may alter. */
 static void check_totals(void)
 {
@@ -547,6 +650,8 @@ static void check_totals(void)
         check_rows();
     if (has_owned)
         check_owned();
+    if (has_listed)
+        check_listed();
 }
 
 static int set_up(void *own)
@@ -623,6 +728,8 @@ static void set_initial(void)
         fill_rows(0);
     if (has_owned)
         fill_owned();
+    if (has_listed)
+        fill_listed();
 }
 
 static void register_all(void)
@@ -645,6 +752,8 @@ static void register_all(void)
     }
     if (has_owned)
         done(pcm_records("owned", sizeof(struct record), owner_of_record, NULL), "the records");
+    if (has_listed)
+        register_listed();
     done(pcm_on_change(set_up, NULL), "a hook");
 }
 
@@ -664,11 +773,21 @@ static void check_memory(void)
             check(memories[i][other].pieces <= 1, "memory of an array was not given back");
 }
 
+static void set_costs(const struct array *a)
+{
+    if (a->costed < 0 || iteration % COSTS_EVERY != 0)
+        return;
+    done(pcm_set_costs(a->name, a->costed, costs_of(a, iteration)), "new costs");
+    if (a->is_swapped)
+        done(pcm_set_costs(a->other, a->costed, costs_of(a, iteration)), "new costs of the other");
+}
+
 static void compute(void)
 {
     for (int i = 0; i < array_count; i++) {
         const struct array *a = &arrays[i];
         visit_all(a, data_of(a), check_one, NULL);
+        set_costs(a);
         if (a->is_constant)
             continue;
         char *to = a->is_swapped ? pcm_data(a->other) : data_of(a);
@@ -682,6 +801,8 @@ static void compute(void)
         next_rows();
     if (has_owned)
         next_owned();
+    if (has_listed)
+        next_listed();
 }
 
 static void close_with_a_line(void)

@@ -4,7 +4,7 @@
 use super::axis::{AxisParts, Stripe};
 use super::error::PartitionError;
 use super::grid::{Grid, grid};
-use super::spec::{AXES_MAX, ArraySpec, AxisSpec, POSITIONS_MAX};
+use super::spec::{AXES_MAX, ArraySpec, AxisSpec, POSITIONS_MAX, Split};
 use serde::{Deserialize, Serialize};
 
 /// An array divided among a number of positions.
@@ -51,7 +51,7 @@ pub struct GlobalBox {
 }
 
 impl Partition {
-    /// Divides the array among a number of positions.
+    /// Divides the array among a number of positions. What costs come to is kept as counts.
     pub fn new(spec: &ArraySpec, positions: u32) -> Result<Self, PartitionError> {
         if spec.axes.is_empty() || spec.axes.len() > AXES_MAX {
             return Err(PartitionError::AxesOutOfRange { axes: spec.axes.len() });
@@ -63,11 +63,12 @@ impl Partition {
         let grid = grid(spec, positions)?;
         let unit = AxisSpec::whole(1);
         let parts = |axis: usize| AxisParts::new(axis, spec.axes.get(axis).unwrap_or(&unit), grid[axis]);
+        let axes = [parts(0)?, parts(1)?, parts(2)?];
         Ok(Self {
-            spec: spec.clone(),
+            spec: with_counts(spec, &axes),
             positions,
             grid,
-            axes: [parts(0)?, parts(1)?, parts(2)?],
+            axes,
         })
     }
 
@@ -190,6 +191,22 @@ impl Partition {
     }
 }
 
+/// The description, with the counts that costs come to.
+fn with_counts(spec: &ArraySpec, made: &[AxisParts; AXES_MAX]) -> ArraySpec {
+    let axes = spec.axes.iter().zip(made).map(|(axis, parts)| AxisSpec {
+        extent: axis.extent,
+        split: match &axis.split {
+            Split::Costs { .. } => Split::Counts {
+                counts: (0..parts.parts()).map(|part| parts.owned_length(part)).collect(),
+            },
+            other => other.clone(),
+        },
+        halo: axis.halo,
+        edge: axis.edge,
+    });
+    ArraySpec::new(spec.element_size, axes.collect::<Vec<_>>())
+}
+
 /// Every local offset in bytes, and every product of extents on the way to it, fits a signed 64-bit number.
 fn check_size(spec: &ArraySpec) -> Result<(), PartitionError> {
     if spec.element_size == 0 {
@@ -256,7 +273,6 @@ fn nth_interval(stripes: &[Stripe], mut n: u64) -> (u64, u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::spec::Split;
     use super::*;
 
     fn partition(axes: impl Into<Vec<AxisSpec>>, positions: u32) -> Partition {

@@ -3,7 +3,7 @@
 
 use super::error::PartitionError;
 use super::spec::{AxisSpec, Edge, Split};
-use super::weights::weighted_bounds;
+use super::weights::{cost_bounds, weighted_bounds};
 
 /// `count` intervals of `length` indices each, a fixed distance apart in the global array and in local storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +91,13 @@ impl AxisParts {
             },
             Split::Counts { counts } => Division::Intervals {
                 bounds: count_bounds(axis, extent, counts)?,
+            },
+            Split::Costs { costs } if costs.len() as u64 != extent => {
+                let costs = costs.len() as u64;
+                return Err(PartitionError::CostsDoNotFit { axis, costs, extent });
+            }
+            Split::Costs { costs } => Division::Intervals {
+                bounds: cost_bounds(costs, &vec![1; parts as usize]),
             },
         };
         Ok(Self {

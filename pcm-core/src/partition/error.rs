@@ -1,6 +1,6 @@
 //! Why an array cannot be partitioned as described. Owns the texts; nothing is changed when one of these is returned.
 
-use super::spec::{AXES_MAX, POSITIONS_MAX};
+use super::spec::{AXES_MAX, COSTS_MAX, POSITIONS_MAX};
 use std::fmt;
 
 /// Why a partition was refused.
@@ -56,6 +56,21 @@ pub enum PartitionError {
         part: usize,
         weight: f64,
     },
+    /// There is not one cost for each element of an axis.
+    CostsDoNotFit {
+        axis: usize,
+        costs: u64,
+        /// The axis' extent.
+        extent: u64,
+    },
+    /// A cost is negative, infinite or not a number.
+    CostNotValid {
+        /// The element it belongs to.
+        element: usize,
+        cost: f64,
+    },
+    /// More than [`COSTS_MAX`] elements have a cost.
+    TooManyCosts { costs: usize },
     /// No axis is divided, but there is more than one position.
     NothingDivided {
         /// The number of positions.
@@ -106,6 +121,21 @@ impl fmt::Display for PartitionError {
                 write!(
                     f,
                     "axis {axis}: weight {weight} of part {part}; weights are finite and above 0"
+                )
+            }
+            Self::CostsDoNotFit { axis, costs, extent } => {
+                write!(
+                    f,
+                    "axis {axis}: {costs} costs for {extent} elements; give each element one"
+                )
+            }
+            Self::CostNotValid { element, cost } => {
+                write!(f, "cost {cost} of element {element}; costs are finite and not below 0")
+            }
+            Self::TooManyCosts { costs } => {
+                write!(
+                    f,
+                    "{costs} costs; at most {COSTS_MAX} are possible, divide by blocks or weights"
                 )
             }
             Self::NothingDivided { positions } => write!(

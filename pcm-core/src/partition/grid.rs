@@ -17,7 +17,7 @@ pub(super) fn grid(spec: &ArraySpec, positions: u32) -> Result<Grid, PartitionEr
     for (axis, (parts, axis_spec)) in grid.iter_mut().zip(&spec.axes).enumerate() {
         let listed = match &axis_spec.split {
             Split::Whole => continue,
-            Split::Block | Split::Cyclic { .. } => {
+            Split::Block | Split::Cyclic { .. } | Split::Costs { .. } => {
                 any_divided = true;
                 free.push(axis);
                 continue;

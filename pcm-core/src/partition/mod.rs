@@ -11,6 +11,7 @@ mod weights;
 pub use array::{GlobalBox, OwnedBoxes, Partition};
 pub use axis::{Stripe, bounds_by_shares};
 pub use error::PartitionError;
-pub use spec::{AXES_MAX, ArraySpec, AxisSpec, Edge, POSITIONS_MAX, Split};
+pub use spec::{AXES_MAX, ArraySpec, AxisSpec, COSTS_MAX, Edge, POSITIONS_MAX, Split};
+pub use weights::{counts_by_costs, whole_costs};
 
 pub(crate) use axis::AxisParts;

@@ -2,6 +2,8 @@
 //! (but for weights and counts, which name one part each), travels in messages and stands in checkpoint manifests.
 //! Never holds anything derived from it.
 
+use super::error::PartitionError;
+use super::weights::whole_costs;
 use serde::{Deserialize, Serialize};
 
 /// Most axes an array can have.
@@ -10,6 +12,9 @@ pub const AXES_MAX: usize = 3;
 /// Most positions a partition can have: far above the ranks MPI jobs of this kind reach, and it keeps the bounds of
 /// one axis below 8 MiB.
 pub const POSITIONS_MAX: u32 = 1 << 20;
+
+/// Most elements with a cost: a description with them has 20 MiB when it travels.
+pub const COSTS_MAX: usize = 1 << 22;
 
 /// A distributed array: row-major, the last axis runs fastest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,6 +59,11 @@ pub enum Split {
     Counts {
         /// One length per part; their sum is the extent.
         counts: Vec<u64>,
+    },
+    /// One interval per part, of about the same cost.
+    Costs {
+        /// One cost per element, of which only the ratios count.
+        costs: Vec<u32>,
     },
 }
 
@@ -113,6 +123,14 @@ impl AxisSpec {
     /// An axis divided into equal blocks.
     pub fn block(extent: u64) -> Self {
         Self::new(extent, Split::Block)
+    }
+
+    /// An axis divided into intervals of about the same cost: one cost for each element.
+    pub fn by_costs(costs: &[f64]) -> Result<Self, PartitionError> {
+        let split = Split::Costs {
+            costs: whole_costs(costs)?,
+        };
+        Ok(Self::new(costs.len() as u64, split))
     }
 
     /// An axis whose blocks of `block` elements are dealt out in turn.

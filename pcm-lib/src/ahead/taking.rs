@@ -37,7 +37,7 @@ pub(crate) struct Taken {
 impl Taken {
     /// Whether what was taken still is what the arrays' others have.
     pub(crate) fn is_good(&self, registry: &Registry) -> bool {
-        self.swaps == registry.constant_swaps()
+        self.swaps == registry.ahead_spoilt()
     }
 
     /// Whether an array's storage has what it needs already.
@@ -79,7 +79,7 @@ impl Taken {
 /// Takes all of it, or fails; then nothing has changed that counts.
 pub(crate) fn take(registry: &mut Registry, trip: &Trip, source: &mut dyn Source) -> Result<Taken, RestoreError> {
     let mut images = BTreeMap::new();
-    let swaps = registry.constant_swaps();
+    let swaps = registry.ahead_spoilt();
     let divisions = if trip.is_member() {
         own_divisions(registry, is_constant)
     } else {

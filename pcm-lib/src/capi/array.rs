@@ -156,20 +156,45 @@ pub unsafe extern "C" fn pcm_box(name: *const c_char, n: usize, start: *mut usiz
     })
 }
 
-/// Writes the rank that owns a global index (one number per axis) to *rank.
+/// Writes the rank that owns a global index (one number per axis) to *rank. The name may be that of a list of owners,
+/// the index a row.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcm_owner(name: *const c_char, index: *const usize, rank: *mut c_int) -> pcm_result {
     // SAFETY: the caller's pointers are NULL or good.
     code_of(|registry| unsafe {
         let name = text(name)?;
-        let array = registry.array_named(name)?;
-        let index = index_of(array, index)?;
+        let (index, owner) = match registry.owners_named(name)? {
+            Some(owners) => {
+                let index = list(index, 1, "index")?;
+                (vec![index[0] as u64], owners.owner(index[0]))
+            }
+            None => {
+                let array = registry.array_named(name)?;
+                let index = index_of(array, index)?;
+                let owner = array.partition().owner(&index);
+                (index, owner)
+            }
+        };
         let rank = room(rank, 1, "rank")?;
-        rank[0] = match array.partition().owner(&index) {
+        rank[0] = match owner {
             Some(owner) => owner.cast_signed(),
             None => return Err(Misuse::Argument(format!("region \"{name}\" has no index {index:?}"))),
         };
         Ok(())
+    })
+}
+
+/// Gives the elements along an axis, which is divided in blocks, new costs: one for each, the same on every rank. The
+/// array is divided by them from the next change of the ranks on.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcm_set_costs(name: *const c_char, axis: c_int, costs: *const f64) -> pcm_result {
+    // SAFETY: the caller's pointers are NULL or good.
+    code_of(|registry| unsafe {
+        let name = text(name)?;
+        let spec = registry.array_named(name)?.partition().spec();
+        let axis = self::axis(name, axis, spec.axes.len())?;
+        let costs = list(costs, spec.axes[axis].extent as usize, "the list of costs")?;
+        Ok(registry.set_costs(name, axis, costs)?)
     })
 }
 

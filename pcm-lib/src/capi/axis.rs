@@ -6,7 +6,7 @@
 
 use super::{
     arguments::{Misuse, list},
-    option::{axes_of, element_of},
+    option::{axes_of, element_of, split_by_costs},
 };
 use crate::region::ArrayForm;
 use pcm_core::{
@@ -29,6 +29,8 @@ pub enum pcm_split {
     PCM_SPLIT_WEIGHTED = 3,
     /// One block per rank (PCM_COUNTS): `list` has `number` counts (size_t).
     PCM_SPLIT_COUNTS = 4,
+    /// One block per rank, of about the same cost (PCM_COSTS): `list` has `number` costs (double), as many as `extent`.
+    PCM_SPLIT_COSTS = 5,
 }
 
 pub use pcm_split::*;
@@ -47,7 +49,7 @@ pub struct pcm_axis {
     pub periodic: c_int,
     /// Length of a block, or of the list.
     pub number: usize,
-    /// Weights (double) or counts (size_t).
+    /// Weights or costs (double), or counts (size_t).
     pub list: *const c_void,
 }
 
@@ -124,6 +126,9 @@ unsafe fn spec_of(name: &str, axis: &pcm_axis) -> Result<AxisSpec, Misuse> {
                 Split::Counts {
                     counts: counts.iter().map(|count| *count as u64).collect(),
                 }
+            }
+            () if is(PCM_SPLIT_COSTS) => {
+                split_by_costs(name, list(axis.list.cast::<f64>(), axis.number, "the list of costs")?)?
             }
             () => {
                 let split = axis.split;

@@ -51,6 +51,7 @@ impl From<&RegionError> for pcm_result {
             | RegionError::Overlaps { .. }
             | RegionError::Axis { .. }
             | RegionError::Options { .. }
+            | RegionError::Owners { .. }
             | RegionError::Partition { .. }
             | RegionError::RankCounts { .. }
             | RegionError::Ranks { .. } => PCM_ERROR_ARGUMENT,

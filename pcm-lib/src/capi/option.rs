@@ -6,7 +6,7 @@
 use super::arguments::{Misuse, axis, list};
 use crate::region::{ArrayForm, ElementType, RegionError};
 use pcm_core::{
-    partition::{AXES_MAX, ArraySpec, AxisSpec, Edge, PartitionError, Split},
+    partition::{AXES_MAX, ArraySpec, AxisSpec, Edge, PartitionError, Split, whole_costs},
     redistribution::HaloFill,
 };
 use std::ffi::{c_int, c_void};
@@ -58,6 +58,7 @@ pub enum pcm_option_kind {
     PCM_OPTION_STALE_HALO = 0x70636d07,
     PCM_OPTION_SCRATCH = 0x70636d08,
     PCM_OPTION_CONSTANT = 0x70636d09,
+    PCM_OPTION_COSTS = 0x70636d0a,
 }
 
 pub use pcm_option_kind::*;
@@ -72,7 +73,7 @@ pub struct pcm_option {
     pub axis: c_int,
     /// A length, a width, or the length of the list.
     pub number: usize,
-    /// Weights (double) or counts (size_t).
+    /// Weights or costs (double), or counts (size_t).
     pub list: *const c_void,
 }
 
@@ -167,6 +168,15 @@ pub(super) fn element_of(name: &str, element: c_int) -> Result<ElementType, Misu
     }
 }
 
+/// The division by costs of the elements.
+pub(super) fn split_by_costs(name: &str, costs: &[f64]) -> Result<Split, Misuse> {
+    let costs = whole_costs(costs).map_err(|error| RegionError::Partition {
+        name: name.to_owned(),
+        error,
+    })?;
+    Ok(Split::Costs { costs })
+}
+
 /// Applies one option.
 ///
 /// # Safety
@@ -205,6 +215,10 @@ unsafe fn apply(name: &str, form: &mut ArrayForm, option: &pcm_option) -> Result
                 let counts = list(option.list.cast::<usize>(), option.number, "the list of counts")?;
                 let counts = counts.iter().map(|count| *count as u64).collect();
                 Some(Split::Counts { counts })
+            }
+            () if is(PCM_OPTION_COSTS) => {
+                let costs = list(option.list.cast::<f64>(), option.number, "the list of costs")?;
+                Some(split_by_costs(name, costs)?)
             }
             () if is(PCM_OPTION_HALO) || is(PCM_OPTION_PERIODIC) => None,
             () => {

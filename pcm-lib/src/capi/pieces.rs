@@ -11,7 +11,7 @@ use super::{
     arguments::{Misuse, code_of, list, on_registry, room, text},
     result::pcm_result,
 };
-use crate::region::{HookFailed, RegionError, memory::MemoryError};
+use crate::region::{Divide, HookFailed, RegionError, memory::MemoryError};
 use std::{
     ffi::{c_char, c_int, c_void},
     ptr::{null, null_mut},
@@ -21,9 +21,62 @@ use std::{
 pub type pcm_owner_hook =
     Option<unsafe extern "C" fn(context: *mut c_void, record: *const c_void, ranks: c_int) -> c_int>;
 
-/// Registers rows of different lengths, such as those of a sparse matrix: row i belongs to the rank that owns index i
-/// of the first axis of the array `like`, which is registered already, and whose other axes are not divided. A row has
-/// entries in each of `columns` columns, for example column numbers and values; an entry of column c has
+/// Writes the owners of the rows among `ranks` ranks over those that there were, in owners[0] to owners[rows - 1].
+/// Returns 0, or another number for a failure.
+pub type pcm_divide_hook =
+    Option<unsafe extern "C" fn(context: *mut c_void, ranks: c_int, owners: *mut c_int, rows: usize) -> c_int>;
+
+/// Registers a list of owners, to divide rows of pcm_rows: row i belongs to rank owners[i]. Every rank gives the same
+/// list; a rank that joins gets it from the others, whatever it gives. NULL: equal blocks. When the number of ranks
+/// changes, `divide` says the next owners. Every rank calls it, and must get the same answer; after a restart from
+/// files or a relaunch it is called in pcm_start. It must not call libpcm; `context` is passed on. NULL: each rank's
+/// rows stay side by side, and all ranks get equally many.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcm_owner_list(
+    name: *const c_char,
+    rows: usize,
+    owners: *const c_int,
+    divide: pcm_divide_hook,
+    context: *mut c_void,
+) -> pcm_result {
+    code_of(|registry| {
+        // SAFETY: the caller's pointers are NULL or good.
+        let (name, given) = unsafe { (text(name)?, list(owners, rows, "owners").ok()) };
+        let given = given.map(|owners| owners.iter().map(|owner| owner.cast_unsigned()).collect());
+        let divide = divide.map(|divide| -> Divide {
+            Box::new(move |owners: &mut [u32], ranks: u32| {
+                let first = owners.as_mut_ptr().cast();
+                // SAFETY: the program's function, with the context that it gave and a list of as many owners.
+                match unsafe { divide(context, ranks.cast_signed(), first, owners.len()) } {
+                    0 => Ok(()),
+                    code => Err(HookFailed::with_code(code)),
+                }
+            })
+        });
+        registry.owners(name, rows, given, divide)?;
+        Ok(())
+    })
+}
+
+/// Returns the numbers of the rows that this rank owns, rising, and writes how many they are to *count; `name` is a
+/// list of owners. Valid until pcm_iterate returns PCM_CHANGED. NULL on failure (see pcm_last_error).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcm_row_numbers(name: *const c_char, count: *mut usize) -> *const usize {
+    let found = on_registry(|registry| {
+        // SAFETY: the caller's pointers are NULL or good.
+        let (name, count) = unsafe { (text(name)?, room(count, 1, "count")?) };
+        let Some(owners) = registry.owners_named(name)? else {
+            return Err(Misuse::Argument(format!("region \"{name}\" is no list of owners")));
+        };
+        count[0] = owners.numbers().len();
+        Ok(owners.numbers().as_ptr())
+    });
+    found.unwrap_or(null())
+}
+
+/// Registers rows of different lengths, such as those of a sparse matrix. `like` is registered already: an array whose
+/// first axis is the only divided one, and row i belongs to the rank that owns index i of it, or a list of owners. A
+/// row has entries in each of `columns` columns, for example column numbers and values; an entry of column c has
 /// entry_sizes[c] bytes. At first all rows are empty: see pcm_rows_resize. The library keeps the entries, and moves
 /// them with their rows; a checkpoint can be restored on any number of ranks.
 #[unsafe(no_mangle)]
@@ -42,7 +95,8 @@ pub unsafe extern "C" fn pcm_rows(
     })
 }
 
-/// Gives this rank's rows these lengths, in entries, one for each index of pcm_bounds of the array. All entries are
+/// Gives this rank's rows these lengths, in entries, one for each index of pcm_bounds of the array, or for each number
+/// of pcm_row_numbers of the list of owners. All entries are
 /// zero then, whatever was in them. Call pcm_row_offsets and pcm_row_entries afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcm_rows_resize(name: *const c_char, lengths: *const usize) -> pcm_result {

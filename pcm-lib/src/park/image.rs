@@ -94,12 +94,18 @@ impl Image {
                         regions.push(parked(description, Contents::Custom(None)));
                         continue;
                     };
-                    let packed = packed(custom, &region.name, (home.size, after), home.rank)?;
-                    let place = |(to, bytes): (u32, Vec<u8>)| {
-                        let length = bytes.len();
-                        (Rank(to), layout.add(Memory::Packed(bytes), length))
+                    let packed = match custom.is_divisible() {
+                        true => vec![(Rank(home.rank), layout.add_whole(custom))],
+                        false => {
+                            let packed = packed(custom, &region.name, (home.size, after), home.rank)?;
+                            let place = |(to, bytes): (u32, Vec<u8>)| {
+                                let length = bytes.len();
+                                (Rank(to), layout.add(Memory::Packed(bytes), length))
+                            };
+                            packed.into_iter().map(place).collect()
+                        }
                     };
-                    Contents::Custom(Some(packed.into_iter().map(place).collect()))
+                    Contents::Custom(Some(packed))
                 }
             };
             regions.push(parked(description, contents));
@@ -240,8 +246,7 @@ fn parked(description: crate::region::Description, contents: Contents) -> Parked
     }
 }
 
-/// What this rank packs of a custom region, for each new rank. What the library can divide is packed whole: which rank
-/// gets what of it is found when it is restored.
+/// What this rank packs of a custom region, for each new rank.
 fn packed(
     custom: &mut CustomRegion,
     region: &str,
@@ -252,12 +257,7 @@ fn packed(
         region: region.to_owned(),
         error,
     };
-    let by = Move::among(sizes, rank).whole(custom.is_divisible());
-    if by.is_whole {
-        let mut bytes = Vec::new();
-        custom.pack(rank, &by, &mut bytes).map_err(hook_failed)?;
-        return Ok(vec![(rank, bytes)]);
-    }
+    let by = Move::among(sizes, rank);
     let all = custom_parcels(custom, &by).map_err(|error| ParkError::Parcel {
         region: region.to_owned(),
         error,
@@ -303,11 +303,25 @@ impl Layout {
         self.add(Memory::Registered(NonNull::from(bytes).cast()), bytes.len())
     }
 
+    /// What the library can divide is there whole: which rank gets what of it is found when it is restored.
+    fn add_whole(&mut self, custom: &CustomRegion) -> Place {
+        let (head, lent) = custom.whole();
+        let length = head.len();
+        let mut whole = self.add(Memory::Packed(head), length);
+        for bytes in lent {
+            let memory = Memory::Registered(NonNull::from(bytes).cast());
+            whole.length += self.add_at(self.end, memory, bytes.len()).length;
+        }
+        whole
+    }
+
     fn add(&mut self, memory: Memory, length: usize) -> Place {
-        let place = Place {
-            offset: self.end.next_multiple_of(ALIGNMENT),
-            length: length as u64,
-        };
+        self.add_at(self.end.next_multiple_of(ALIGNMENT), memory, length)
+    }
+
+    fn add_at(&mut self, offset: u64, memory: Memory, length: usize) -> Place {
+        let length = length as u64;
+        let place = Place { offset, length };
         self.end = place.offset + place.length;
         self.parts.push(Part { memory, place });
         place

@@ -7,6 +7,7 @@ use super::{
 };
 use pcm_core::redistribution::{ChunkHeader, Chunks};
 use std::collections::VecDeque;
+use zerocopy::FromZeros;
 
 /// Everything that comes from one process.
 #[derive(Debug)]
@@ -93,18 +94,10 @@ impl InStream {
     pub(super) fn on_lengths(&mut self, lengths: &[u64]) -> Result<(), String> {
         let parcels = self.legs.iter_mut().filter(|leg| leg.is_parcel());
         for (leg, &length) in parcels.zip(lengths) {
-            let mut bytes = Vec::new();
-            let room = usize::try_from(length).map_err(|error| error.to_string());
-            let room = room.and_then(|length| {
-                bytes
-                    .try_reserve_exact(length)
-                    .map_err(|error| error.to_string())
-                    .map(|()| length)
-            });
-            bytes.resize(
-                room.map_err(|error| format!("{length} bytes of region {}: {error}", leg.region))?,
-                0,
-            );
+            let bytes = usize::try_from(length).ok().map(u8::new_vec_zeroed);
+            let Some(Ok(bytes)) = bytes else {
+                return Err(format!("no memory for {length} bytes of region {}", leg.region));
+            };
             leg.bytes = LegBytes::Parcel(Some(bytes));
         }
         self.lengths = Lengths::Known;

@@ -7,7 +7,7 @@ use super::{
     memory::{Capacity, MemoryError, Place, SharedMemory, Storage},
 };
 use pcm_core::{
-    partition::{AXES_MAX, ArraySpec, Partition, PartitionError, Split},
+    partition::{AXES_MAX, ArraySpec, Partition, PartitionError, Split, counts_by_costs},
     redistribution::{HaloFill, StorageReuse},
 };
 use pcm_proto::registered::EXTENT_MAX;
@@ -59,14 +59,19 @@ pub struct Shares<'a> {
 
 impl Shares<'_> {
     /// The description of an array under these shares: weights, where there are any, divide the one axis that is
-    /// divided into blocks, weights or counts; weights and counts of the application hold for as many ranks as they
-    /// name, and are equal blocks for any other number.
+    /// divided into intervals; costs of its elements count beside them. Weights and counts of the application hold for
+    /// as many ranks as they name, and are equal blocks for any other number.
     pub fn applied_to(&self, spec: &ArraySpec) -> ArraySpec {
         let mut spec = spec.clone();
         let has_weights = self.weights.len() == self.ranks as usize && self.weights.iter().all(|weight| *weight > 0);
         if let (true, Some(axis)) = (has_weights, axis_by_shares(&spec)) {
-            spec.axes[axis].split = Split::Weighted {
-                weights: self.weights.iter().map(|weight| f64::from(*weight)).collect(),
+            spec.axes[axis].split = match &spec.axes[axis].split {
+                Split::Costs { costs } => Split::Counts {
+                    counts: counts_by_costs(costs, self.weights),
+                },
+                _ => Split::Weighted {
+                    weights: self.weights.iter().map(|weight| f64::from(*weight)).collect(),
+                },
             };
             return spec;
         }
@@ -188,6 +193,11 @@ impl ArrayRegion {
         self.storage = storage;
     }
 
+    /// The elements along an axis, which is divided into intervals, have these costs when the array is divided next.
+    pub(super) fn set_costs(&mut self, axis: usize, costs: Vec<u32>) {
+        self.form.spec.axes[axis].split = Split::Costs { costs };
+    }
+
     /// How many bytes later local storage would begin for another partition of the same cells, if it can slide there.
     pub(crate) fn shift_to(&self, after: &Partition, rank: u32) -> Option<i64> {
         let (from, to) = (place(&self.partition, self.rank), place(after, rank));
@@ -218,14 +228,18 @@ impl ArrayRegion {
         self.storage.swap(&mut other.storage);
     }
 
-    /// Whether two arrays can change places: everything but scratch is alike.
+    /// Whether two arrays can change places: everything but scratch and costs is alike.
     pub(super) fn is_like(&self, other: &Self) -> bool {
-        let same = ArrayForm {
-            is_scratch: other.form.is_scratch,
-            ..self.form.clone()
-        };
-        let held = [self, other].map(|array| array.program.is_some());
-        same == other.form && self.partition == other.partition && held[0] == held[1]
+        let (one, two) = (&self.form, &other.form);
+        let is_divided_alike = std::iter::zip(&one.spec.axes, &two.spec.axes).all(|(one, two)| {
+            let have_costs = [one, two].map(|axis| matches!(axis.split, Split::Costs { .. }));
+            have_costs == [true; 2] || one.split == two.split
+        });
+        one.element == two.element
+            && (one.halo, one.is_constant) == (two.halo, two.is_constant)
+            && is_divided_alike
+            && self.partition == other.partition
+            && self.program.is_some() == other.program.is_some()
     }
 }
 
@@ -332,6 +346,21 @@ mod tests {
         let with = |ranks| Shares { ranks, weights: &[] }.applied_to(&counts);
         assert_eq!(with(2), counts);
         assert_eq!(with(5), rows(Split::Block));
+    }
+
+    #[test]
+    fn costs_divide_at_any_number_of_ranks_and_beside_the_weights_of_a_plan() {
+        let costs = vec![8, 1, 1, 1, 1, 1, 1, 1, 1, 0];
+        let spec = rows(Split::Costs { costs });
+        let with = |weights: &[u32], ranks| {
+            let spec = Shares { ranks, weights }.applied_to(&spec);
+            let partition = Partition::new(&spec, ranks).expect("valid");
+            (0..ranks).map(|rank| partition.elements(rank) / 3).collect::<Vec<_>>()
+        };
+        assert_eq!(with(&[], 2), [1, 9]);
+        assert_eq!(with(&[], 4), [1, 0, 4, 5]);
+        assert_eq!(with(&[3, 1], 2), [5, 5]);
+        assert_eq!(shared_extent(&spec), Some(EXTENT_MAX));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::memory::MemoryError;
 use std::io;
-use zerocopy::IntoBytes;
+use zerocopy::{FromZeros, IntoBytes};
 
 const WORD_BYTES: usize = size_of::<u128>();
 
@@ -27,6 +27,18 @@ impl Block {
         self.length = length;
         self.bytes_mut()[before..].fill(0);
         Ok(())
+    }
+
+    /// Zeroed memory for so many pieces of one size.
+    pub(super) fn zeroed_for(pieces: usize, size: usize) -> Result<Self, MemoryError> {
+        let bytes = pieces.checked_mul(size);
+        let length = bytes.ok_or(MemoryError::NotAddressable { wanted: u64::MAX })?;
+        let words = u128::new_vec_zeroed(length.div_ceil(WORD_BYTES));
+        let words = words.map_err(|_| MemoryError::Refused {
+            wanted: length as u64,
+            error: io::ErrorKind::OutOfMemory.into(),
+        })?;
+        Ok(Self { words, length })
     }
 
     /// Room for so many pieces of one size.

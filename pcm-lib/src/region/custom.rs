@@ -2,20 +2,14 @@
 //! got; the library carries the bytes.
 
 use super::HookFailed;
+use super::moved::{Delivered, Move};
+use super::owners::Owners;
 use super::records::Records;
 use super::rows::Rows;
-use pcm_core::partition::Partition;
 use pcm_proto::ids::RegionId;
+use std::cell::RefCell;
 use std::fmt;
-
-/// What one old rank packed for this one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Delivered<'a> {
-    /// The rank it comes from, as numbered before.
-    pub from: u32,
-    /// What it packed.
-    pub bytes: &'a [u8],
-}
+use std::rc::Rc;
 
 /// The application's side of a custom region.
 pub trait CustomHooks {
@@ -32,45 +26,6 @@ pub trait CustomHooks {
     fn unpack(&mut self, parts: &[Delivered<'_>]) -> Result<(), HookFailed>;
 }
 
-/// From which ranks to which data moves.
-#[derive(Clone, Copy, Debug)]
-pub struct Move<'a> {
-    /// Numbers of ranks.
-    pub before: u32,
-    pub after: u32,
-    /// The rank of this process afterwards.
-    pub rank: u32,
-    /// Divisions, before and after, of the array that rows are divided as.
-    pub division: Option<[&'a Partition; 2]>,
-    /// Whether what a rank packs is all that it has, for ranks that take what is theirs of it.
-    pub is_whole: bool,
-}
-
-impl<'a> Move<'a> {
-    /// Without any array to be divided as, each rank's share packed for it.
-    pub fn among((before, after): (u32, u32), rank: u32) -> Self {
-        Self {
-            before,
-            after,
-            rank,
-            division: None,
-            is_whole: false,
-        }
-    }
-
-    #[must_use]
-    pub fn divided(mut self, division: Option<&'a [Partition; 2]>) -> Self {
-        self.division = division.map(<[Partition; 2]>::each_ref);
-        self
-    }
-
-    #[must_use]
-    pub fn whole(mut self, is_whole: bool) -> Self {
-        self.is_whole = is_whole;
-        self
-    }
-}
-
 /// Data of which the library knows neither the length nor, mostly, the meaning.
 #[derive(Debug)]
 pub(super) enum Data {
@@ -78,9 +33,11 @@ pub(super) enum Data {
     Application(Box<dyn CustomHooks>),
     Rows(Rows),
     Records(Records),
+    /// Shared with the rows that it divides.
+    Owners(Rc<RefCell<Owners>>),
 }
 
-/// A registered custom region, or rows or records. Keeps the order of its hooks: see "When hooks run" in
+/// A registered custom region, or rows, records or owners. Keeps the order of its hooks: see "When hooks run" in
 /// `docs/guide-data.md`.
 #[derive(Debug)]
 pub struct CustomRegion {
@@ -106,7 +63,7 @@ impl CustomRegion {
         !matches!(self.data, Data::Application(_))
     }
 
-    /// The array that it is divided as.
+    /// The array, or list of owners, that it is divided as.
     pub(crate) fn like(&self) -> Option<RegionId> {
         match &self.data {
             Data::Rows(rows) => Some(rows.like()),
@@ -120,6 +77,7 @@ impl CustomRegion {
             Data::Application(hooks) => hooks.targets(from, by.before, by.after),
             Data::Rows(rows) => Some(rows.targets(from, by)),
             Data::Records(records) => Some(records.targets(from, by)),
+            Data::Owners(owners) => Some(owners.borrow_mut().targets(from, by)),
         }
     }
 
@@ -130,12 +88,22 @@ impl CustomRegion {
                 "the program has not gone on since data was unpacked",
             )),
             Data::Application(hooks) => hooks.pack(to, by.after, out),
-            Data::Rows(rows) => {
-                let part = by.division.filter(|_| !by.is_whole);
-                rows.pack(part.map(|[_, after]| (to, after)), out);
-                Ok(())
-            }
+            Data::Rows(rows) => rows.pack(to, by, out),
             Data::Records(records) => records.pack(to, by, out),
+            Data::Owners(owners) => owners.borrow_mut().pack(by, out),
+        }
+    }
+
+    /// All that a rank packs of what the library can divide: bytes made for this, then those in their place.
+    pub(crate) fn whole(&self) -> (Vec<u8>, Vec<&[u8]>) {
+        match &self.data {
+            Data::Application(_) => (Vec::new(), Vec::new()),
+            Data::Rows(rows) => {
+                let (head, columns) = rows.whole();
+                (head, columns.collect())
+            }
+            Data::Records(records) => (Vec::new(), vec![records.bytes()]),
+            Data::Owners(owners) => (owners.borrow().packed(), Vec::new()),
         }
     }
 
@@ -145,6 +113,7 @@ impl CustomRegion {
             Data::Application(hooks) => hooks.unpack(parts),
             Data::Rows(rows) => rows.unpack(parts, by),
             Data::Records(records) => records.unpack(parts, by),
+            Data::Owners(owners) => owners.borrow_mut().unpack(parts, by),
         }
     }
 
@@ -159,6 +128,7 @@ impl CustomRegion {
             Data::Application(_) => 0,
             Data::Rows(rows) => rows.bytes(),
             Data::Records(records) => records.bytes().len(),
+            Data::Owners(owners) => owners.borrow().bytes(),
         }
     }
 
@@ -168,6 +138,7 @@ impl CustomRegion {
             Data::Application(_) => "custom region".to_owned(),
             Data::Rows(rows) => rows.text(like),
             Data::Records(records) => format!("records of {} bytes", records.size()),
+            Data::Owners(owners) => format!("owners of {} rows", owners.borrow().rows()),
         }
     }
 
@@ -176,6 +147,7 @@ impl CustomRegion {
             Data::Application(_) => "a custom region",
             Data::Rows(_) => "rows of different lengths",
             Data::Records(_) => "records",
+            Data::Owners(_) => "a list of owners",
         }
     }
 }

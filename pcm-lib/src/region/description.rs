@@ -73,13 +73,15 @@ fn array_text(form: &ArrayForm) -> String {
     text
 }
 
-/// Weights and counts stay out, and whether there are any: a process that joins, or a restart, may have them for
+/// Weights, counts and costs stay out, and whether there are any: a process that joins, or a restart, may have them for
 /// another number of ranks, or for none. The division in force travels with the data.
 fn axis_text(axis: &AxisSpec) -> String {
     let mut text = format!(" [{}", axis.extent);
     match &axis.split {
         Split::Whole => {}
-        Split::Block | Split::Weighted { .. } | Split::Counts { .. } => text.push_str(" by blocks"),
+        Split::Block | Split::Weighted { .. } | Split::Counts { .. } | Split::Costs { .. } => {
+            text.push_str(" by blocks")
+        }
         Split::Cyclic { block } => _ = write!(text, " cyclic by {block}"),
     }
     if axis.halo > 0 {

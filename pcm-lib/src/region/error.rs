@@ -102,6 +102,8 @@ pub enum RegionError {
     Options { name: String, problem: &'static str },
     /// The array cannot be divided like that.
     Partition { name: String, error: PartitionError },
+    /// The list of owners is wrong.
+    Owners { name: String, error: HookFailed },
     /// There is no memory for it.
     Memory { name: String, error: MemoryError },
     /// Two arrays that are to change places differ.
@@ -139,6 +141,7 @@ impl fmt::Display for RegionError {
                     known.join("\", \"")
                 )
             }
+            Self::Owners { name, error } => write!(f, "region \"{name}\": {error}"),
             Self::Kind { name, is, wanted } => write!(f, "region \"{name}\" is {is}; this call needs {wanted}"),
             Self::AfterStart { name } => write!(
                 f,

@@ -4,8 +4,8 @@
 use super::Element;
 use super::HookFailed;
 use super::block::Block;
-use super::custom::{Delivered, Move};
 use super::memory::MemoryError;
+use super::moved::{Delivered, Move};
 use std::fmt;
 use zerocopy::FromBytes;
 
@@ -86,10 +86,7 @@ impl Records {
             Some(pass) => pass.owners,
             None => self.owners(by.after)?,
         };
-        let records = self.held.bytes().chunks_exact(self.size).zip(&owners);
-        for (record, _) in records.filter(|(_, owner)| **owner == to) {
-            out.extend_from_slice(record);
-        }
+        copy_owned(self.held.bytes(), &owners, to, out);
         self.pass = Some(Pass {
             ranks: by.after,
             last: to,
@@ -99,30 +96,61 @@ impl Records {
     }
 
     fn owners(&mut self, ranks: u32) -> Result<Vec<u32>, HookFailed> {
-        let records = self.held.bytes().chunks_exact(self.size);
-        let owners = records.map(|record| owner_of(&mut self.owner, record, ranks));
-        owners.collect()
+        owners_of(&mut self.owner, self.held.bytes().chunks_exact(self.size), ranks)
     }
 
     /// Takes what belongs to this rank.
     pub(super) fn unpack(&mut self, parts: &[Delivered<'_>], by: &Move<'_>) -> Result<(), HookFailed> {
         self.pass = None;
+        if parts.iter().any(|part| part.bytes.len() % self.size != 0) {
+            return Err(HookFailed::because("a part of the records is cut short"));
+        }
         let is_mine = !by.is_whole || by.before == by.after;
         let mut mine = Vec::new();
-        for part in parts {
-            if part.bytes.len() % self.size != 0 {
-                return Err(HookFailed::because("a part of the records is cut short"));
-            }
-            for record in part.bytes.chunks_exact(self.size) {
-                if is_mine || owner_of(&mut self.owner, record, by.after)? == by.rank {
-                    mine.extend_from_slice(record);
-                }
-            }
+        for part in parts.iter().filter(|_| !is_mine) {
+            let owners = owners_of(&mut self.owner, part.bytes.chunks_exact(self.size), by.after)?;
+            copy_owned(part.bytes, &owners, by.rank, &mut mine);
         }
-        let made = self.resize(mine.len() / self.size);
-        made.map_err(|error| HookFailed::because(error.to_string()))?;
-        self.held.bytes_mut().copy_from_slice(&mine);
+        let all = match is_mine {
+            true => parts.iter().map(|part| part.bytes).collect(),
+            false => vec![&*mine],
+        };
+        let count = all.iter().map(|bytes| bytes.len() / self.size).sum();
+        let made = Block::zeroed_for(count, self.size);
+        self.held = made.map_err(|error| HookFailed::because(error.to_string()))?;
+        let mut rest = self.held.bytes_mut();
+        for bytes in all {
+            let (filled, more) = rest.split_at_mut(bytes.len());
+            filled.copy_from_slice(bytes);
+            rest = more;
+        }
         Ok(())
+    }
+}
+
+fn owners_of<'a>(
+    owner: &mut Owner,
+    records: impl ExactSizeIterator<Item = &'a [u8]>,
+    ranks: u32,
+) -> Result<Vec<u32>, HookFailed> {
+    let mut owners = Vec::with_capacity(records.len());
+    for record in records {
+        owners.push(owner_of(owner, record, ranks)?);
+    }
+    Ok(owners)
+}
+
+/// Copies the records of one owner, those that lie side by side at once.
+fn copy_owned(records: &[u8], owners: &[u32], to: u32, out: &mut Vec<u8>) {
+    let size = records.len().checked_div(owners.len()).unwrap_or(0);
+    out.reserve_exact(size * owners.iter().filter(|owner| **owner == to).count());
+    let mut at = 0;
+    for run in owners.chunk_by(|one, next| one == next) {
+        let end = at + run.len() * size;
+        if run[0] == to {
+            out.extend_from_slice(&records[at..end]);
+        }
+        at = end;
     }
 }
 

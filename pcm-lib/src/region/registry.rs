@@ -2,21 +2,17 @@
 //! order of registration, which must be the same on every rank.
 
 use super::{
-    ArrayForm, ArrayRegion, CustomHooks, CustomRegion, Owner, PerRankHooks, PerRankRegion, Records, RegionError, Rows,
-    Value,
+    ArrayForm, ArrayRegion, CustomHooks, CustomRegion, PerRankHooks, PerRankRegion, RegionError, Value,
     array::{check_axes, shared_extent},
-    custom::Data,
     home::Home,
     known::{self, KnownValues},
     limits::{NAME_LENGTH_MAX, REGIONS_MAX},
     memory::{Capacity, MemoryError, SharedMemory, Storage},
 };
-use pcm_core::partition::Split;
 use pcm_proto::ids::RegionId;
 use pcm_proto::rank_counts::RankCounts;
 use pcm_proto::registered::{Registered, SHARED_EXTENTS_MAX};
 use std::collections::BTreeSet;
-use std::ops::Range;
 
 /// A registered region.
 #[derive(Debug)]
@@ -58,8 +54,8 @@ pub struct Registry {
     regions: Vec<Region>,
     is_started: bool,
     capacity: Capacity,
-    /// How often constant arrays changed places.
-    constant_swaps: u64,
+    /// How often constant arrays changed places or got costs.
+    pub(super) ahead_spoilt: u64,
     /// Values of the job that this process joins.
     known: KnownValues,
     /// Numbers of ranks on which the program can run.
@@ -75,7 +71,7 @@ impl Registry {
             regions: Vec::new(),
             is_started: false,
             capacity: Capacity::shared_by(home.ranks_here),
-            constant_swaps: 0,
+            ahead_spoilt: 0,
             known: KnownValues::default(),
             counts: RankCounts::default(),
         }
@@ -215,59 +211,6 @@ impl Registry {
         Ok(self.add(name, Kind::Custom(CustomRegion::new(hooks))))
     }
 
-    /// Registers rows of different lengths: entries of these sizes, divided as the first axis of an array.
-    pub fn rows(&mut self, name: &str, like: &str, sizes: Vec<usize>) -> Result<RegionId, RegionError> {
-        self.check_name(name)?;
-        if sizes.contains(&0) || sizes.is_empty() {
-            return Err(RegionError::Empty { name: name.to_owned() });
-        }
-        let like = self.find(like)?;
-        let Kind::Array(array) = &self.region(like).kind else {
-            return Err(not_an_array(self.region(like)));
-        };
-        let Some(own) = own_rows(array) else {
-            return Err(RegionError::Options {
-                name: name.to_owned(),
-                problem: "give an array whose first axis is divided by blocks, and no other axis",
-            });
-        };
-        let rows = Rows::new(like, sizes, own);
-        Ok(self.add(name, Kind::Custom(CustomRegion::of(Data::Rows(rows)))))
-    }
-
-    /// Registers records of one size, each of which belongs to the rank that `owner` names.
-    pub fn records(&mut self, name: &str, size: usize, owner: Owner) -> Result<RegionId, RegionError> {
-        self.check_name(name)?;
-        if size == 0 {
-            return Err(RegionError::Empty { name: name.to_owned() });
-        }
-        let records = Records::new(size, owner);
-        Ok(self.add(name, Kind::Custom(CustomRegion::of(Data::Records(records)))))
-    }
-
-    /// Rows of different lengths, by name.
-    pub fn rows_named(&mut self, name: &str) -> Result<&mut Rows, RegionError> {
-        let id = self.find(name)?;
-        match &mut self.regions[id.0 as usize].kind {
-            Kind::Custom(CustomRegion {
-                data: Data::Rows(rows), ..
-            }) => Ok(rows),
-            other => Err(not(name, other, "rows of different lengths")),
-        }
-    }
-
-    /// Records, by name.
-    pub fn records_named(&mut self, name: &str) -> Result<&mut Records, RegionError> {
-        let id = self.find(name)?;
-        match &mut self.regions[id.0 as usize].kind {
-            Kind::Custom(CustomRegion {
-                data: Data::Records(records),
-                ..
-            }) => Ok(records),
-            other => Err(not(name, other, "records")),
-        }
-    }
-
     /// Lets two arrays that are alike change places: each gets the other's contents. Pointers into them stay good
     /// but mean the other array.
     pub fn swap(&mut self, one: &str, other: &str) -> Result<(), RegionError> {
@@ -281,7 +224,7 @@ impl Registry {
         };
         match (&mut a.kind, &mut b.kind) {
             (Kind::Array(a), Kind::Array(b)) if a.is_like(b) => {
-                self.constant_swaps += u64::from(a.form().is_constant);
+                self.ahead_spoilt += u64::from(a.form().is_constant);
                 a.swap_storage(b);
             }
             (Kind::Array(_), Kind::Array(_)) => {
@@ -448,9 +391,9 @@ impl Registry {
         self.regions.iter().any(is_constant)
     }
 
-    /// How often constant arrays have changed places.
-    pub(crate) fn constant_swaps(&self) -> u64 {
-        self.constant_swaps
+    /// How often constant arrays have changed places or got costs.
+    pub(crate) fn ahead_spoilt(&self) -> u64 {
+        self.ahead_spoilt
     }
 
     /// The storages of all arrays, in order: what must be saved of this process beside its values.
@@ -462,7 +405,7 @@ impl Registry {
         })
     }
 
-    fn add(&mut self, name: &str, kind: Kind) -> RegionId {
+    pub(super) fn add(&mut self, name: &str, kind: Kind) -> RegionId {
         self.regions.push(Region {
             name: name.to_owned(),
             kind,
@@ -470,7 +413,7 @@ impl Registry {
         RegionId(self.regions.len() as u32 - 1)
     }
 
-    fn check_name(&self, name: &str) -> Result<(), RegionError> {
+    pub(super) fn check_name(&self, name: &str) -> Result<(), RegionError> {
         if name.is_empty() || name.len() > NAME_LENGTH_MAX || name.chars().any(char::is_control) {
             return Err(RegionError::Name { name: shortened(name) });
         }
@@ -522,25 +465,16 @@ fn not_a_value(region: &Region) -> RegionError {
     not(&region.name, &region.kind, "a value")
 }
 
-fn not_an_array(region: &Region) -> RegionError {
+pub(super) fn not_an_array(region: &Region) -> RegionError {
     not(&region.name, &region.kind, "an array")
 }
 
-fn not(name: &str, is: &Kind, wanted: &str) -> RegionError {
+pub(super) fn not(name: &str, is: &Kind, wanted: &str) -> RegionError {
     RegionError::Kind {
         name: name.to_owned(),
         is: is.noun().to_owned(),
         wanted: wanted.to_owned(),
     }
-}
-
-/// The rows of this rank, if only the first axis of the array is divided, into intervals.
-fn own_rows(array: &ArrayRegion) -> Option<Range<u64>> {
-    let axes = &array.partition().spec().axes;
-    let is_alone = axes[1..].iter().all(|axis| axis.split == Split::Whole);
-    let is_divided = !matches!(axes[0].split, Split::Whole | Split::Cyclic { .. });
-    let (start, end) = array.partition().owned_interval(array.rank(), 0)?;
-    (is_alone && is_divided).then_some(start..end)
 }
 
 /// As much of a name as belongs into an error.

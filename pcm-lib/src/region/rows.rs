@@ -1,29 +1,40 @@
 //! Rows of different lengths, such as those of a sparse matrix: entries of one or more columns, divided as the rows of
-//! a registered array are. The library keeps them, and divides them among any number of ranks.
+//! a registered array are, or by a list of owners. The library keeps them, and divides them among any number of ranks.
 
 use super::Element;
 use super::HookFailed;
 use super::block::Block;
-use super::custom::{Delivered, Move};
 use super::memory::MemoryError;
+use super::moved::{Delivered, Move};
+use super::owners::Owners;
 use pcm_core::partition::Partition;
 use pcm_proto::ids::RegionId;
+use std::cell::RefCell;
 use std::fmt::Write;
 use std::ops::Range;
+use std::rc::Rc;
 use zerocopy::FromBytes;
 
 /// Bytes of a number in what is packed.
 const NUMBER_BYTES: usize = size_of::<u64>();
 
+/// What divides rows among the ranks.
+#[derive(Clone, Debug)]
+pub(super) enum Like {
+    /// The first axis of an array.
+    Array(RegionId),
+    /// A list of owners.
+    Owners(RegionId, Rc<RefCell<Owners>>),
+}
+
 /// See the file head.
 #[derive(Debug)]
 pub struct Rows {
-    /// The array whose first axis divides them.
-    like: RegionId,
+    like: Like,
     /// Bytes of an entry in each column.
     sizes: Vec<usize>,
     /// Rows of this rank.
-    own: Range<u64>,
+    own: Vec<Range<u64>>,
     /// Where each row begins, in entries; then where the last one ends.
     offsets: Vec<usize>,
     columns: Vec<Block>,
@@ -31,19 +42,20 @@ pub struct Rows {
 
 impl Rows {
     /// Rows of this rank, all without entries.
-    pub(super) fn new(like: RegionId, sizes: Vec<usize>, own: Range<u64>) -> Self {
-        let rows = (own.end - own.start) as usize;
+    pub(super) fn new(like: Like, sizes: Vec<usize>, own: Vec<Range<u64>>) -> Self {
         Self {
             like,
+            offsets: vec![0; count(&own) as usize + 1],
             own,
-            offsets: vec![0; rows + 1],
             columns: sizes.iter().map(|_| Block::default()).collect(),
             sizes,
         }
     }
 
     pub(crate) fn like(&self) -> RegionId {
-        self.like
+        match &self.like {
+            Like::Array(id) | Like::Owners(id, _) => *id,
+        }
     }
 
     /// Where each row begins, in entries, and where the last one ends.
@@ -83,10 +95,10 @@ impl Rows {
     /// If there is not one length for each row.
     pub fn set_lengths(&mut self, lengths: &[usize]) -> Result<(), MemoryError> {
         assert_eq!(lengths.len(), self.count(), "a length for each row");
-        self.take_lengths(self.own.clone(), lengths.iter().copied())
+        self.take_lengths(lengths.iter().copied())
     }
 
-    fn take_lengths(&mut self, own: Range<u64>, lengths: impl Iterator<Item = usize>) -> Result<(), MemoryError> {
+    fn take_lengths(&mut self, lengths: impl Iterator<Item = usize>) -> Result<(), MemoryError> {
         let mut offsets = vec![0_usize];
         let mut entries = 0_usize;
         for length in lengths {
@@ -94,12 +106,9 @@ impl Rows {
             entries = end.ok_or(MemoryError::NotAddressable { wanted: u64::MAX })?;
             offsets.push(entries);
         }
-        let made = self.sizes.iter().map(|size| {
-            let mut column = Block::default();
-            column.resize_for(entries, *size).map(|()| column)
-        });
+        let made = self.sizes.iter().map(|size| Block::zeroed_for(entries, *size));
         let columns = made.collect::<Result<Vec<Block>, MemoryError>>()?;
-        (self.own, self.offsets, self.columns) = (own, offsets, columns);
+        (self.offsets, self.columns) = (offsets, columns);
         Ok(())
     }
 
@@ -112,62 +121,104 @@ impl Rows {
         text + " bytes"
     }
 
-    /// The ranks that get rows of an old rank. One without rows packs nothing, for one rank.
+    /// The ranks that get rows of an old rank. One without rows packs nothing, for one rank. Where a list says the
+    /// owners, a rank that joins does not know them yet: any rank may get rows of any.
     pub(super) fn targets(&self, from: u32, by: &Move<'_>) -> Vec<u32> {
-        let Some([before, after]) = by.division else {
-            return vec![from.min(by.after.saturating_sub(1))];
+        let targets: Vec<u32> = match (&self.like, by.division) {
+            (Like::Owners(..), _) if by.before != by.after => (0..by.after).collect(),
+            (Like::Array(_), Some([before, after])) => {
+                let rows = interval(before, from);
+                let gets = |to: &u32| !overlap(&rows, &interval(after, *to)).is_empty();
+                (0..by.after).filter(gets).collect()
+            }
+            _ => Vec::new(),
         };
-        let rows = interval(before, from);
-        let gets = |to: &u32| !overlap(&rows, &interval(after, *to)).is_empty();
-        let targets: Vec<u32> = (0..by.after).filter(gets).collect();
         match targets.is_empty() {
             true => vec![from.min(by.after.saturating_sub(1))],
             false => targets,
         }
     }
 
-    /// Packs the rows that go to a rank; all of them where that is worked out later.
-    pub(super) fn pack(&self, to: Option<(u32, &Partition)>, out: &mut Vec<u8>) {
-        let rows = to.map_or(self.own.clone(), |(to, after)| overlap(&self.own, &interval(after, to)));
-        let first = (rows.start - self.own.start) as usize;
-        let offsets = &self.offsets[first..=first + (rows.end - rows.start) as usize];
-        let lengths = offsets.windows(2).map(|pair| (pair[1] - pair[0]) as u64);
-        for number in [rows.start, rows.end - rows.start].into_iter().chain(lengths) {
-            out.extend_from_slice(&number.to_le_bytes());
-        }
-        let entries = offsets[0]..offsets[offsets.len() - 1];
+    /// The rows that go to a rank; all of them where that is worked out later.
+    fn rows_for(&self, to: u32, by: &Move<'_>) -> Result<Vec<Range<u64>>, HookFailed> {
+        let mut rows = match (&self.like, by.division) {
+            (Like::Owners(_, owners), _) if !by.is_whole => owners.borrow_mut().next_of(to, by)?,
+            (Like::Array(_), Some([_, after])) if !by.is_whole => {
+                let to = interval(after, to);
+                self.own.iter().map(|own| overlap(own, &to)).collect()
+            }
+            _ => self.own.clone(),
+        };
+        rows.retain(|run| !run.is_empty());
+        Ok(rows)
+    }
+
+    /// Packs the rows that go to a rank: their numbers and lengths, and then each column's entries.
+    pub(super) fn pack(&self, to: u32, by: &Move<'_>, out: &mut Vec<u8>) -> Result<(), HookFailed> {
+        let runs = self.rows_for(to, by)?;
+        let places = places_of(&self.own, &runs);
+        let entries = || {
+            places
+                .iter()
+                .map(|place| self.offsets[place.start]..self.offsets[place.end])
+        };
+        let row_bytes = self.sizes.iter().sum::<usize>();
+        let all_entries: usize = entries().map(|entries| entries.len()).sum();
+        self.pack_head(&runs, &places, all_entries * row_bytes, out);
         for (column, size) in self.columns.iter().zip(&self.sizes) {
-            out.extend_from_slice(&column.bytes()[entries.start * size..entries.end * size]);
+            for entries in entries() {
+                out.extend_from_slice(&column.bytes()[entries.start * size..entries.end * size]);
+            }
         }
+        Ok(())
+    }
+
+    /// The runs of the rows' numbers, and their lengths. Makes room for `more` bytes behind that.
+    fn pack_head(&self, runs: &[Range<u64>], places: &[Range<usize>], more: usize, out: &mut Vec<u8>) {
+        let numbers = 1 + 2 * runs.len() + count(runs) as usize;
+        out.reserve_exact(numbers * NUMBER_BYTES + more);
+        let mut put = |number: u64| out.extend_from_slice(&number.to_le_bytes());
+        put(runs.len() as u64);
+        for run in runs {
+            put(run.start);
+            put(run.end - run.start);
+        }
+        for place in places {
+            let offsets = &self.offsets[place.start..=place.end];
+            offsets.windows(2).for_each(|pair| put((pair[1] - pair[0]) as u64));
+        }
+    }
+
+    /// What a pack of all rows begins with; the columns follow it.
+    pub(super) fn whole(&self) -> (Vec<u8>, impl Iterator<Item = &[u8]>) {
+        let mut runs = self.own.clone();
+        runs.retain(|run| !run.is_empty());
+        let mut head = Vec::new();
+        self.pack_head(&runs, &places_of(&self.own, &runs), 0, &mut head);
+        (head, self.columns.iter().map(Block::bytes))
     }
 
     /// Takes the rows of this rank, which must all be there.
     pub(super) fn unpack(&mut self, parts: &[Delivered<'_>], by: &Move<'_>) -> Result<(), HookFailed> {
-        let own = by.division.map_or(0..0, |[_, after]| interval(after, by.rank));
+        let own = match (&self.like, by.division) {
+            (Like::Owners(_, owners), _) => owners.borrow().own(),
+            (Like::Array(_), Some([_, after])) => vec![interval(after, by.rank)],
+            (Like::Array(_), None) => Vec::new(),
+        };
         let parts = parts.iter().map(|part| Packed::read(part.bytes, &self.sizes));
-        let mut parts = parts.collect::<Option<Vec<Packed<'_>>>>().ok_or_else(damaged)?;
-        parts.sort_by_key(|part| part.rows.start);
-        let mut lengths = Vec::new();
-        for part in &parts {
-            let rows = overlap(&part.rows, &own);
-            let is_next = rows.is_empty() || rows.start == own.start + lengths.len() as u64;
-            if !is_next {
-                return Err(HookFailed::because("rows are missing, or there twice"));
-            }
-            lengths.extend(part.lengths_of(&rows));
-        }
-        if lengths.len() as u64 != own.end - own.start {
-            return Err(HookFailed::because("rows are missing"));
-        }
-        let made = self.take_lengths(own.clone(), lengths.into_iter());
+        let parts = parts.collect::<Option<Vec<Packed<'_>>>>().ok_or_else(damaged)?;
+        let pieces = pieces_of(&own, &parts)?;
+        let lengths = pieces.iter().flat_map(|(part, rows)| parts[*part].lengths_of(rows));
+        let made = self.take_lengths(lengths);
         made.map_err(|error| HookFailed::because(error.to_string()))?;
-        let mut filled = vec![0; self.sizes.len()];
-        for part in &parts {
-            let rows = overlap(&part.rows, &own);
-            for (column, filled) in filled.iter_mut().enumerate() {
-                let bytes = part.entries_of(&rows, column, &self.sizes);
-                self.columns[column].bytes_mut()[*filled..][..bytes.len()].copy_from_slice(bytes);
-                *filled += bytes.len();
+        self.own = own;
+        for (n, (column, size)) in self.columns.iter_mut().zip(&self.sizes).enumerate() {
+            let mut rest = column.bytes_mut();
+            for (part, rows) in &pieces {
+                let bytes = parts[*part].entries_of(rows, n, *size);
+                let (filled, more) = rest.split_at_mut(bytes.len());
+                filled.copy_from_slice(bytes);
+                rest = more;
             }
         }
         Ok(())
@@ -176,7 +227,7 @@ impl Rows {
 
 /// Rows that one rank packed.
 struct Packed<'a> {
-    rows: Range<u64>,
+    runs: Vec<Range<u64>>,
     /// Where each begins, in entries, and where the last one ends.
     offsets: Vec<usize>,
     columns: Vec<&'a [u8]>,
@@ -185,51 +236,108 @@ struct Packed<'a> {
 impl<'a> Packed<'a> {
     /// None if the bytes are not what was packed.
     fn read(bytes: &'a [u8], sizes: &[usize]) -> Option<Self> {
-        let (head, bytes) = bytes.split_at_checked(2 * NUMBER_BYTES)?;
-        let [start, count] = [number(head, 0)?, number(head, 1)?];
-        let rows = start..start.checked_add(count)?;
-        let lengths_bytes = usize::try_from(count).ok()?.checked_mul(NUMBER_BYTES)?;
-        let (lengths, mut rest) = bytes.split_at_checked(lengths_bytes)?;
-        let mut offsets = vec![0_usize];
-        for row in 0..count as usize {
-            let length = usize::try_from(number(lengths, row)?).ok()?;
-            offsets.push(offsets[row].checked_add(length)?);
+        let (count, bytes) = numbers(bytes, 1)?;
+        let (bounds, bytes) = numbers(bytes, count[0].checked_mul(2)?)?;
+        let runs: Option<Vec<Range<u64>>> = bounds
+            .as_chunks()
+            .0
+            .iter()
+            .map(|[start, length]| Some(*start..start.checked_add(*length)?))
+            .collect();
+        let runs = runs?;
+        let rows = runs
+            .iter()
+            .try_fold(0_u64, |sum, run| sum.checked_add(run.end - run.start))?;
+        let (lengths, mut rest) = numbers(bytes, rows)?;
+        let mut offsets = Vec::with_capacity(lengths.len() + 1);
+        let mut end = 0_usize;
+        offsets.push(end);
+        for length in lengths {
+            end = end.checked_add(usize::try_from(length).ok()?)?;
+            offsets.push(end);
         }
         let mut columns = Vec::new();
         for size in sizes {
-            let (column, more) = rest.split_at_checked(offsets[count as usize].checked_mul(*size)?)?;
+            let (column, more) = rest.split_at_checked(end.checked_mul(*size)?)?;
             columns.push(column);
             rest = more;
         }
-        rest.is_empty().then_some(Self { rows, offsets, columns })
+        rest.is_empty().then_some(Self { runs, offsets, columns })
     }
 
-    fn offsets_of(&self, rows: &Range<u64>) -> &[usize] {
-        if rows.is_empty() {
-            return &self.offsets[..1];
-        }
-        let first = (rows.start - self.rows.start) as usize;
-        &self.offsets[first..=first + (rows.end - rows.start) as usize]
+    fn lengths_of(&self, rows: &Range<usize>) -> impl Iterator<Item = usize> {
+        let offsets = &self.offsets[rows.start..=rows.end];
+        offsets.windows(2).map(|pair| pair[1] - pair[0])
     }
 
-    fn lengths_of(&self, rows: &Range<u64>) -> impl Iterator<Item = usize> {
-        self.offsets_of(rows).windows(2).map(|pair| pair[1] - pair[0])
-    }
-
-    fn entries_of(&self, rows: &Range<u64>, column: usize, sizes: &[usize]) -> &'a [u8] {
-        let offsets = self.offsets_of(rows);
-        let (start, end) = (offsets[0], offsets[offsets.len() - 1]);
-        &self.columns[column][start * sizes[column]..end * sizes[column]]
+    fn entries_of(&self, rows: &Range<usize>, column: usize, size: usize) -> &'a [u8] {
+        &self.columns[column][self.offsets[rows.start] * size..self.offsets[rows.end] * size]
     }
 }
 
-fn number(bytes: &[u8], at: usize) -> Option<u64> {
-    let bytes = bytes.get(at * NUMBER_BYTES..)?.first_chunk()?;
-    Some(u64::from_le_bytes(*bytes))
+/// The places, among the rows that a rank has, of some of them.
+fn places_of(own: &[Range<u64>], runs: &[Range<u64>]) -> Vec<Range<usize>> {
+    let mut places = Vec::with_capacity(runs.len());
+    let (mut at, mut before) = (0, 0);
+    for run in runs {
+        while own[at].end <= run.start {
+            before += own[at].end - own[at].start;
+            at += 1;
+        }
+        let first = (before + run.start - own[at].start) as usize;
+        places.push(first..first + (run.end - run.start) as usize);
+    }
+    places
+}
+
+/// Where the rows of a rank are, in their order: in which part, and which of its rows. Each must be there once.
+fn pieces_of(own: &[Range<u64>], parts: &[Packed<'_>]) -> Result<Vec<(usize, Range<usize>)>, HookFailed> {
+    let mut there: Vec<(Range<u64>, usize, usize)> = Vec::new();
+    for (part, packed) in parts.iter().enumerate() {
+        let mut place = 0;
+        for run in packed.runs.iter().filter(|run| !run.is_empty()) {
+            there.push((run.clone(), part, place));
+            place += (run.end - run.start) as usize;
+        }
+    }
+    there.sort_unstable_by_key(|(run, ..)| run.start);
+    if there.windows(2).any(|pair| pair[0].0.end > pair[1].0.start) {
+        return Err(HookFailed::because("rows are there twice"));
+    }
+    let mut pieces = Vec::new();
+    let mut at = 0;
+    for run in own.iter().filter(|run| !run.is_empty()) {
+        let mut next = run.start;
+        while next < run.end {
+            while there.get(at).is_some_and(|(known, ..)| known.end <= next) {
+                at += 1;
+            }
+            let Some((known, part, place)) = there.get(at).filter(|(known, ..)| known.start <= next) else {
+                return Err(HookFailed::because(format!("row {next} is missing")));
+            };
+            let end = known.end.min(run.end);
+            let first = place + (next - known.start) as usize;
+            pieces.push((*part, first..first + (end - next) as usize));
+            next = end;
+        }
+    }
+    Ok(pieces)
+}
+
+/// So many numbers, and what follows them.
+fn numbers(bytes: &[u8], count: u64) -> Option<(Vec<u64>, &[u8])> {
+    let length = usize::try_from(count).ok()?.checked_mul(NUMBER_BYTES)?;
+    let (numbers, rest) = bytes.split_at_checked(length)?;
+    let numbers = numbers.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes));
+    Some((numbers.collect(), rest))
 }
 
 fn damaged() -> HookFailed {
     HookFailed::because("what was packed of the rows is damaged")
+}
+
+fn count(runs: &[Range<u64>]) -> u64 {
+    runs.iter().map(|run| run.end - run.start).sum()
 }
 
 /// The rows of a rank. That they are an interval was looked at when they were registered.

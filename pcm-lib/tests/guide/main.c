@@ -24,6 +24,29 @@ int main(int argc, char **argv)
     const int *columns = pcm_row_entries("matrix", 0);
     expect(offsets[1] - offsets[0] == start + 1 && columns[start] == (int)start, "the first row of a triangle");
     expect(offsets[end - start] == (end * (end + 1) - start * (start + 1)) / 2, "the entries of the rows");
+    static double costs[40], places[30];
+    static int owners[30];
+    register_sums(40, costs);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    pcm_bounds("sums", 0, &start, &end);
+    double cost = 0, ideal = 820.0 / size;
+    for (size_t row = start; row < end; row++)
+        cost += costs[row];
+    expect(cost > ideal - 40 && cost < ideal + 40, "rows by their costs");
+    for (int cell = 0; cell < 30; cell++) {
+        places[cell] = cell % 7 / 7.0;
+        owners[cell] = cell * 11 % 30 % size;
+    }
+    register_ring(30, owners, places);
+    const size_t *numbers = pcm_row_numbers("cells", &count);
+    size_t wanted = 0;
+    for (size_t i = 0; i < count; i++) {
+        expect(owners[numbers[i]] == rank, "a cell of its owner");
+        wanted += (size_t)(owners[(numbers[i] + 1) % 30] != rank) + (size_t)(owners[(numbers[i] + 29) % 30] != rank);
+    }
+    expect(ghost_count == wanted, "the ghosts");
+    expect(divide_by_place(places, 4, owners, 30) == 0 && owners[6] == 3 && owners[7] == 0, "owners by place");
     register_particles(&width);
     append((particle){.x = 1.0, .vx = 2.0});
     append((particle){.x = 7.0});

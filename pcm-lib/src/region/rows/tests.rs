@@ -22,7 +22,7 @@ fn length(row: u64) -> usize {
 
 fn filled(partition: &Partition, rank: u32) -> Rows {
     let own = interval(partition, rank);
-    let mut rows = Rows::new(LIKE, vec![1, 4], own.clone());
+    let mut rows = Rows::new(Like::Array(LIKE), vec![1, 4], vec![own.clone()]);
     let lengths: Vec<usize> = own.clone().map(length).collect();
     rows.set_lengths(&lengths).unwrap();
     let entries = own.flat_map(|row| (0..length(row)).map(move |place| (row, place)));
@@ -33,7 +33,7 @@ fn filled(partition: &Partition, rank: u32) -> Rows {
     rows
 }
 
-fn contents(mut rows: Rows) -> (Range<u64>, Vec<usize>, Vec<Vec<u8>>) {
+fn contents(mut rows: Rows) -> (Vec<Range<u64>>, Vec<usize>, Vec<Vec<u8>>) {
     let columns = (0..rows.columns()).map(|n| rows.column(n).unwrap().to_vec());
     let columns = columns.collect();
     (rows.own, rows.offsets, columns)
@@ -54,12 +54,12 @@ fn moved(division: [&Partition; 2], rank: u32, is_whole: bool) -> Result<Rows, H
         let rows = filled(before, from);
         if rows.targets(from, &by).contains(&rank) {
             let mut bytes = Vec::new();
-            rows.pack((!is_whole).then_some((rank, after)), &mut bytes);
+            rows.pack(rank, &by, &mut bytes).unwrap();
             parts.push((from, bytes));
         }
     }
     let delivered = parts.iter().map(|(from, bytes)| Delivered { from: *from, bytes });
-    let mut rows = Rows::new(LIKE, vec![1, 4], 0..0);
+    let mut rows = Rows::new(Like::Array(LIKE), vec![1, 4], Vec::new());
     rows.unpack(&delivered.collect::<Vec<_>>(), &by).map(|()| rows)
 }
 
@@ -97,12 +97,12 @@ fn rows_that_are_missing_doubled_or_damaged_are_refused() {
     };
     let packed = |rank| {
         let mut bytes = Vec::new();
-        filled(&before, rank).pack(None, &mut bytes);
+        filled(&before, rank).pack(0, &by, &mut bytes).unwrap();
         bytes
     };
     let unpack = |parts: &[&[u8]]| {
         let parts = (0..).zip(parts).map(|(from, bytes)| Delivered { from, bytes });
-        Rows::new(LIKE, vec![1, 4], 0..0).unpack(&parts.collect::<Vec<_>>(), &by)
+        Rows::new(Like::Array(LIKE), vec![1, 4], Vec::new()).unpack(&parts.collect::<Vec<_>>(), &by)
     };
     let [first, second] = [packed(0), packed(1)];
     assert!(unpack(&[&first, &second]).is_ok());
@@ -129,4 +129,65 @@ fn lengths_beyond_memory_are_refused_and_leave_the_rows_as_they_are() {
     lengths[4] = usize::MAX;
     assert!(rows.set_lengths(&lengths).is_err());
     assert_eq!(contents(rows), contents(filled(&partition, 0)));
+}
+
+/// Rows of a rank by a list of owners among some ranks.
+fn listed(list: &[u32], rank: u32, ranks: u32) -> (Rc<RefCell<Owners>>, Rows) {
+    let owners = Owners::new(list.len(), Some(list.to_vec()), (rank, ranks), None).unwrap();
+    let owners = Rc::new(RefCell::new(owners));
+    let own = owners.borrow().own();
+    let mut rows = Rows::new(Like::Owners(LIKE, Rc::clone(&owners)), vec![1, 4], own.clone());
+    let own = own.into_iter().flatten();
+    let lengths: Vec<usize> = own.clone().map(length).collect();
+    rows.set_lengths(&lengths).unwrap();
+    let entries = own.flat_map(|row| (0..length(row)).map(move |place| (row, place)));
+    for (n, (row, place)) in entries.enumerate() {
+        rows.column(0).unwrap()[n] = place as u8;
+        rows.column(1).unwrap()[4 * n..][..4].copy_from_slice(&(row as u32).to_le_bytes());
+    }
+    (owners, rows)
+}
+
+#[test]
+fn each_row_is_with_the_owner_that_the_list_says_after_any_moves() {
+    let mut random = pcm_proto::random::Random::new(7);
+    for _ in 0..300 {
+        let before = 1 + random.below(5) as u32;
+        let rows = random.below(40);
+        let list: Vec<u32> = (0..rows).map(|_| random.below(u64::from(before)) as u32).collect();
+        let mut old: Vec<_> = (0..before).map(|rank| listed(&list, rank, before)).collect();
+        let after = 1 + random.below(5) as u32;
+        let is_whole = random.below(2) == 0;
+        let mut seen: Vec<usize> = Vec::new();
+        for rank in 0..after {
+            let by = Move::among((before, after), rank).whole(is_whole);
+            let (mut lists, mut parts) = (Vec::new(), Vec::new());
+            for (from, (owners, rows)) in (0..).zip(&mut old) {
+                let mut bytes = Vec::new();
+                if owners.borrow_mut().targets(from, &by).contains(&rank) {
+                    owners.borrow_mut().pack(&by, &mut bytes).unwrap();
+                    lists.push((from, std::mem::take(&mut bytes)));
+                }
+                if rows.targets(from, &by).contains(&rank) {
+                    rows.pack(rank, &by, &mut bytes).unwrap();
+                    parts.push((from, bytes));
+                }
+            }
+            let delivered = |parts: &'static [(u32, Vec<u8>)]| -> Vec<Delivered<'static>> {
+                let parts = parts.iter().map(|(from, bytes)| Delivered { from: *from, bytes });
+                parts.collect()
+            };
+            let (owners, mut rows) = listed(&vec![0; list.len()], rank, after);
+            let lists = delivered(lists.leak());
+            owners.borrow_mut().unpack(&lists, &by).unwrap();
+            let parts = delivered(parts.leak());
+            rows.unpack(&parts, &by).unwrap();
+            let next: Vec<u32> = (0..list.len()).map(|row| owners.borrow().owner(row).unwrap()).collect();
+            assert_eq!(contents(rows), contents(listed(&next, rank, after).1));
+            seen.extend(owners.borrow().numbers());
+            assert!(before != after || next == list);
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, (0..list.len()).collect::<Vec<_>>());
+    }
 }
