@@ -127,8 +127,8 @@ mod tests {
 
     #[test]
     fn figures_are_read_by_name_from_their_line() {
-        let output = "x\npingpong: blocks 3 interposed_ns 5.5 plain_ns 4 difference_ns 1.25\n";
-        assert_eq!(figure("x", output, "pingpong: ", "difference_ns").ok(), Some(1.25));
+        let output = "x\ncalls: Iprobe blocks 3 mpi_ns 5.5 plain_ns 4 mpi_adds_ns 1.25\n";
+        assert_eq!(figure("x", output, "calls: Iprobe ", "mpi_adds_ns").ok(), Some(1.25));
         assert!(figure("x", output, "heat2d: ", "seconds").is_err());
     }
 

@@ -28,6 +28,16 @@ fn paired_ratio(file: &str, series: &str, base: &str) -> f64 {
     statistics::paired_ratio(&samples(file, series), &samples(file, base))
 }
 
+/// The largest of the medians of what was added to calls, by both names.
+fn added_to_a_call() -> f64 {
+    let kinds = ["Comm_rank", "Iprobe", "Irecv, Isend, Wait", "Allreduce"];
+    let names = kinds
+        .iter()
+        .flat_map(|kind| ["MPI_", "PMPI_"].map(|name| format!("{name}{kind}, added")));
+    let medians = names.map(|series| median("calls.json", &series));
+    medians.fold(0.0, f64::max)
+}
+
 /// The last column of the README's table, computed from the raw samples.
 fn measured() -> [String; 4] {
     let spikes = samples("adapt-spikes.json", "adapt-spikes: load to computing elsewhere");
@@ -47,9 +57,9 @@ fn measured() -> [String; 4] {
             statistics::quantile(&spikes, 0.95),
         ),
         format!(
-            "Tracking costs {:.0} ns per MPI call; heat2d with the library preloaded takes {:.3} times as long \
-             (`overhead.json`).",
-            median("overhead.json", "one call, difference"),
+            "Tracking costs at most {:.0} ns per MPI call (`calls.json`); heat2d with the library preloaded takes \
+             {:.3} times as long (`overhead.json`).",
+            added_to_a_call(),
             paired_ratio("overhead.json", "plain, libpcm preloaded", "plain"),
         ),
     ]

@@ -12,6 +12,8 @@
 mod as_called;
 mod constants;
 mod datatypes;
+#[path = "../../mpi-abi/src/family.rs"]
+mod family;
 #[path = "../../mpi-abi/src/functions.rs"]
 mod functions;
 #[path = "../../mpi-abi/src/loaded.rs"]
@@ -24,6 +26,7 @@ mod types;
 pub use as_called::*;
 pub use constants::*;
 pub use datatypes::*;
+pub use family::{Family, OTHERS};
 pub use functions::*;
 pub use loaded::{Function, library, usable};
 pub use predefined::*;

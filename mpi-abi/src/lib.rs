@@ -11,6 +11,7 @@
 mod as_called;
 mod constants;
 mod datatypes;
+mod family;
 mod functions;
 mod loaded;
 mod predefined;
@@ -19,6 +20,7 @@ mod types;
 pub use as_called::*;
 pub use constants::*;
 pub use datatypes::*;
+pub use family::{Family, OTHERS};
 pub use functions::*;
 pub use loaded::{Function, library, usable};
 pub use predefined::*;

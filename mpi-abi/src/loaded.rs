@@ -2,7 +2,10 @@
 //! libraries brought along, or what was preloaded. Where there is none at all, one is loaded by the name that MPICH and
 //! its relatives have; must never load a second one beside another.
 
-use crate::constants::{IS_STANDARD, LIBRARY as OURS};
+use crate::{
+    constants::{IS_STANDARD, LIBRARY as OURS},
+    family::{Family, OTHERS},
+};
 use std::{
     ffi::{CStr, CString, c_char, c_int, c_void},
     mem::MaybeUninit,
@@ -75,41 +78,16 @@ pub fn library() -> Option<&'static str> {
     LIBRARY.get().map(String::as_str)
 }
 
-/// An ABI that this library does not have.
-#[derive(Clone, Copy)]
-enum OtherAbi {
-    Mpich,
-    OpenMpi,
-    Standard,
-    Draft,
-}
-
-impl OtherAbi {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Mpich => "the ABI of MPICH",
-            Self::OpenMpi => "Open MPI",
-            Self::Standard => "the standard ABI of MPI-5",
-            Self::Draft => "a draft of the standard ABI",
-        }
-    }
-
-    /// What to do about it, after a comma.
-    fn advice(self) -> &'static str {
-        match self {
-            Self::Mpich => {
-                "and this libpcm for the standard ABI of MPI-5: link the program with libpcm.so in place of \
-                 libpcm_abi.so, or set PCM_MPI_ABI=mpich for 'pcmctl run'"
-            }
-            Self::OpenMpi | Self::Draft => {
-                "and libpcm for the ABI of MPICH, Intel MPI and their relatives and for the standard ABI: compile the \
-                 program with one of these, or run it with --no-preload"
-            }
-            Self::Standard => {
-                "and this libpcm for the ABI of MPICH: link the program with libpcm_abi.so in place of libpcm.so, or \
-                 set PCM_MPI_ABI=standard for 'pcmctl run'"
-            }
-        }
+/// What to do about an ABI that this library does not have, after a comma.
+fn advice(other: Family) -> String {
+    match other {
+        Family::Mpich => "and this libpcm for the standard ABI of MPI-5: link the program with libpcm.so in place of \
+                          libpcm_abi.so, or set PCM_MPI_ABI=mpich for 'pcmctl run'"
+            .to_owned(),
+        Family::Standard => "and this libpcm for the ABI of MPICH: link the program with libpcm_abi.so in place of \
+                             libpcm.so, or set PCM_MPI_ABI=standard for 'pcmctl run'"
+            .to_owned(),
+        Family::OpenMpi | Family::Draft => format!("{OTHERS}, or run it with --no-preload"),
     }
 }
 
@@ -145,7 +123,7 @@ fn source() -> Result<*mut c_void, String> {
         return Err(format!(
             "this program was compiled for {} ({path}), {}",
             other.name(),
-            other.advice()
+            advice(other)
         ));
     }
     _ = LIBRARY.set(path);
@@ -215,19 +193,19 @@ impl Object {
     }
 
     /// The ABI that it has, if that is not the one of this library.
-    fn other_abi(&self) -> Option<OtherAbi> {
+    fn other_abi(&self) -> Option<Family> {
         let file = self.name.as_bytes().rsplit(|byte| *byte == b'/').next();
         let is_standard = file.is_some_and(|file| file.starts_with(OF_STANDARD_ABI));
         if !self.address(OF_OPEN_MPI).is_null() {
-            Some(OtherAbi::OpenMpi)
+            Some(Family::OpenMpi)
         } else if file.is_some_and(|file| file.starts_with(OF_A_DRAFT)) {
-            Some(OtherAbi::Draft)
+            Some(Family::Draft)
         } else if is_standard == IS_STANDARD {
             None
         } else if is_standard {
-            Some(OtherAbi::Standard)
+            Some(Family::Standard)
         } else {
-            Some(OtherAbi::Mpich)
+            Some(Family::Mpich)
         }
     }
 

@@ -107,7 +107,7 @@ impl Tally {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorldPort {
     pub world: WorldId,
-    /// What MPI_Open_port gave it.
+    /// What its rank 0 said of it.
     pub port: String,
 }
 
@@ -291,7 +291,7 @@ pub struct MeetingWorld {
     pub world: WorldId,
     /// Its number of processes, all newcomers.
     pub size: u32,
-    /// The port it opened; empty when it is to connect to the old communicator's.
+    /// What its rank 0 said of it; empty when it is to connect to the old communicator's port.
     pub port: String,
 }
 
@@ -371,7 +371,7 @@ pub enum Trouble {
 pub enum ReconfigurationReport {
     /// A newcomer is initialised, or a restored process has its data.
     Ready {
-        /// The port its world opened; empty when it opened none.
+        /// How its world is found, a text that only the library reads; empty when it opened no port.
         port: String,
     },
     /// The rank has the constant data and the memory it needs, or does without until the meeting; its own data can be

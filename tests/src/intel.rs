@@ -1,7 +1,13 @@
 //! Intel MPI, which `cargo xtask setup` installs: programs compiled with it, and what they run with. A test without it
 //! is no test: must never skip.
 
-use crate::{binaries::built, cluster::LIMIT, limited, older::compiled_by, skip::cannot_run};
+use crate::{
+    binaries::built,
+    cluster::LIMIT,
+    fortran::{self, Binding},
+    limited,
+    older::compiled_by,
+};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -31,37 +37,25 @@ pub fn compiled(source: &str, folder: &Path) -> PathBuf {
     compiled_by(&prefix(), source, folder)
 }
 
-/// Compiles a malleable Fortran program, likewise, with Intel's module `mpi` for gfortran and its Fortran library; None
-/// where there is no gfortran.
-///
-/// # Panics
-/// When it does not compile.
-pub fn compiled_fortran(source: &str, folder: &Path) -> Option<PathBuf> {
-    let Ok(version) = Command::new("gfortran").arg("-dumpversion").output() else {
-        cannot_run("there is no Fortran compiler: install gfortran");
+/// gfortran for heat2d over a binding of Intel MPI, of which Intel has the modules that this gfortran reads; None where
+/// there is no gfortran. It writes the program `of-fortran` into `folder`.
+pub fn fortran_compiler(binding: Binding, folder: &Path) -> Option<Command> {
+    if !fortran::is_there() {
         return None;
-    };
-    let version = String::from_utf8_lossy(&version.stdout);
+    }
+    let version = limited::run(Command::new("gfortran").arg("-dumpversion"), LIMIT).stdout;
     let major = version.trim().split('.').next().unwrap_or_default();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let source = root.join(source);
-    let program = folder.join("of-fortran");
     let of_pcm = built("libpcm.so").with_file_name("");
     let (include, library) = (prefix().join("include"), prefix().join("lib"));
-    let mut compile = Command::new("gfortran");
-    compile
-        .current_dir(folder)
-        .args(["-O2", "-ffp-contract=off", "-fwrapv"]);
+    let source = fortran::heat2d_with(binding, folder);
+    let mut compile = fortran::compiler(folder);
     compile.arg("-I").arg(modules(&include.join("mpi/gfortran"), major));
-    compile.arg("-I").arg(include);
-    compile.arg("-o").arg(&program);
-    compile.arg(root.join("pcm-lib/include/pcm.f90")).arg(&source);
+    compile.arg("-I").arg(include).arg(source);
+    compile.args(["-o", "of-fortran"]);
     compile.args(["-Wl,--no-as-needed", "-L"]).arg(of_pcm).arg("-lpcm");
     compile.arg("-L").arg(&library).args(["-lmpifort", "-lmpi"]);
-    let run_path = format!("-Wl,-rpath,{}", library.display());
-    let outcome = limited::run(compile.arg(run_path), LIMIT);
-    assert!(outcome.status.success(), "{outcome:?}");
-    Some(program)
+    compile.arg(format!("-Wl,-rpath,{}", library.display()));
+    Some(compile)
 }
 
 /// The folder for this gfortran among those of its releases.

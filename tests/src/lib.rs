@@ -14,6 +14,7 @@ pub mod conformance;
 pub mod conformance_runs;
 pub mod crashing;
 pub mod example;
+pub mod fortran;
 pub mod guests;
 pub mod heat2d;
 pub mod intel;

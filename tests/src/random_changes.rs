@@ -1,10 +1,13 @@
 //! Random live changes of a running heat2d: a rank moves, or one or two join or leave.
 
-use crate::{cluster::Cluster, malleable::Malleable, processes};
+use crate::{asked, cluster::Cluster, malleable::Malleable, processes};
 use pcm_proto::random::Random;
 use serde_json::Value;
 
 const RANKS_MAX: usize = 6;
+
+/// By the median, who leaves is gone so soon after the commit.
+const GONE_MAX_MS: f64 = 200.0;
 
 /// Nodes of the cluster that the job runs on.
 pub const NODES: u32 = 4;
@@ -35,6 +38,32 @@ pub fn make(cluster: &Cluster, job: &Malleable<'_>, changes: u32, random: &mut R
         all.push(done);
     }
     all
+}
+
+/// Makes so many changes by the seed that a person asks for, else by another one each time; the leavers are gone soon,
+/// and the job ends right, on one rank.
+///
+/// # Panics
+/// When that is not so.
+pub fn survives(cluster: &Cluster, job: Malleable<'_>, changes: u32) {
+    let seed = asked::number("PCM_TEST_SEED").unwrap_or(u64::from(std::process::id()));
+    println!("seed {seed}: PCM_TEST_SEED={seed} replays the changes");
+    let all = make(cluster, &job, changes, &mut Random::new(seed));
+    let [(closing, longest), (pause, _)] =
+        ["/phases_ms/closing", "/pause_ms"].map(|time| median_and_longest(&all, time));
+    println!("closing: median {closing} ms, longest {longest} ms; pause: median {pause} ms");
+    assert!(closing <= GONE_MAX_MS, "leavers are gone late: {closing} ms");
+    if job.ranks().len() > 1 {
+        job.resize(1);
+    }
+    job.ends_right();
+}
+
+fn median_and_longest(changes: &[Value], time: &str) -> (f64, f64) {
+    let times = changes.iter().map(|done| done.pointer(time).and_then(Value::as_f64));
+    let mut times: Vec<f64> = times.map(|ms| ms.expect("a time")).collect();
+    times.sort_by(f64::total_cmp);
+    (times[times.len() / 2], times[times.len() - 1])
 }
 
 fn change(job: &Malleable<'_>, random: &mut Random) -> Value {

@@ -1,6 +1,12 @@
 //! Programs of the standard ABI of MPI-5, compiled with the header and the library that the MPI in use has for them.
 
-use crate::{binaries::built, cluster::LIMIT, limited, skip::cannot_run};
+use crate::{
+    binaries::built,
+    cluster::LIMIT,
+    example::{compile, source},
+    fortran, limited,
+    skip::cannot_run,
+};
 use std::{
     env, fs,
     path::{Path, PathBuf},
@@ -62,6 +68,44 @@ pub fn compiled(compiler: &Path, source: &str, folder: &Path, with: With) -> Pat
     }
     let outcome = limited::run(compile.arg("-lm"), LIMIT);
     assert!(outcome.status.success(), "{outcome:?}");
+    program
+}
+
+/// What is other in the module mpi of the examples for the standard ABI: handles, and numbers of its header.
+const IN_FORTRAN: [(&str, &str); 6] = [
+    ("handle = c_int\n", "handle = c_intptr_t\n"),
+    ("1140850688 ", "257 "),
+    ("1275070475 ", "532 "),
+    ("1275070522 ", "600 "),
+    ("1476395011 ", "33 "),
+    (
+        "MPI_PROC_NULL = -1, MPI_STATUS_SIZE = 5",
+        "MPI_PROC_NULL = -3, MPI_STATUS_SIZE = 8",
+    ),
+];
+
+/// Compiles heat2d in Fortran over the C functions of the standard ABI into `folder`.
+pub fn compiled_fortran(folder: &Path) -> PathBuf {
+    let module = fs::read_to_string(source("heat2d/mpi_over_c.f90")).expect("the module of the examples");
+    let module = IN_FORTRAN.iter().fold(module, |module, (from, to)| {
+        assert_eq!(module.matches(from).count(), 1, "{from}");
+        module.replace(from, to)
+    });
+    let (file, program) = (folder.join("mpi_over_c.f90"), folder.join("heat2d"));
+    fs::write(&file, module).expect("a file of the test");
+    let of_pcm = built("libpcm_abi.so").with_file_name("");
+    let of_mpi = library().with_file_name("");
+    let mut compiler = fortran::compiler(folder);
+    compiler.arg(file).arg(source("heat2d/heat2d.f90"));
+    compiler.arg("-o").arg(&program);
+    compiler
+        .args(["-Wl,--no-as-needed", "-L"])
+        .arg(of_pcm)
+        .arg("-lpcm_abi")
+        .arg("-L")
+        .arg(&of_mpi);
+    compiler.args(["-l:libmpi_abi.so.1", "-Xlinker", "-rpath", "-Xlinker"]);
+    compile(compiler.arg(of_mpi));
     program
 }
 

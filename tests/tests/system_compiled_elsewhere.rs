@@ -2,13 +2,12 @@
 //! with, and on another one of that ABI, they change live, let leavers go, and recover.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
-use pcm_proto::random::Random;
 use std::{
+    fs,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 use tests::{
-    asked,
     cluster::{Cluster, LIMIT},
     crashing, intel, limited,
     malleable::Malleable,
@@ -17,9 +16,6 @@ use tests::{
 };
 
 const CHANGES: u32 = 50;
-
-/// A leaver is gone so soon after the commit.
-const GONE_MAX_MS: f64 = 200.0;
 
 const REFUSED_WITHIN: Duration = Duration::from_secs(2);
 
@@ -35,9 +31,8 @@ fn text(path: &Path) -> &str {
 
 /// Random live changes with the bits of an undisturbed run, then a killed rank of another job.
 fn changes_and_recovers(compiled_with: &Path, runs_on: &Path) {
-    let seed = asked::number("PCM_TEST_SEED").unwrap_or(u64::from(std::process::id()));
     println!(
-        "compiled with {}, runs on {}; seed {seed}: PCM_TEST_SEED={seed} replays the changes",
+        "compiled with {}, runs on {}",
         compiled_with.display(),
         runs_on.display()
     );
@@ -54,18 +49,7 @@ fn changes_and_recovers(compiled_with: &Path, runs_on: &Path) {
         !loaded.is_empty() && loaded.iter().all(|line| line.contains(&library)),
         "{loaded:?}"
     );
-    let done = random_changes::make(&cluster, &job, CHANGES, &mut Random::new(seed));
-    let closing = done.iter().map(|done| done["phases_ms"]["closing"].as_f64());
-    let mut closing: Vec<f64> = closing.map(|ms| ms.expect("a time")).collect();
-    closing.sort_by(f64::total_cmp);
-    let (median, longest) = (closing[closing.len() / 2], closing[closing.len() - 1]);
-    println!("closing: median {median} ms, longest {longest} ms");
-    assert!(median <= GONE_MAX_MS, "leavers are gone late: {closing:?}");
-    if job.ranks().len() > 1 {
-        job.resize(1);
-    }
-    job.ends_right();
-
+    random_changes::survives(&cluster, job, CHANGES);
     crashing::loses_a_rank_and_ends_right(&cluster, program, &on);
     cluster.down();
 }
@@ -114,4 +98,42 @@ fn compiled_with_intel_mpi_on_another_is_refused_with_the_way_out() {
     }
     assert_eq!(refused.stderr.lines().count(), 1, "{refused:?}");
     cluster.down();
+}
+
+/// Names of the tests in a suite.
+fn tests_of(suite: &str) -> Vec<String> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(suite);
+    let text = fs::read_to_string(file.with_extension("rs")).expect("a suite");
+    let named = text.split("#[test]\nfn ").skip(1);
+    named
+        .map(|rest| rest.split('(').next().expect("a name").to_owned())
+        .collect()
+}
+
+/// The rows of the table in docs/other-mpis.md: the last cell of each, which names a test.
+#[test]
+fn each_row_of_the_documented_table_is_a_test_and_each_of_these_tests_is_a_row() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/other-mpis.md");
+    let page = fs::read_to_string(page).expect("the page");
+    let rows = page.lines().skip_while(|line| !line.starts_with("| program |"));
+    let rows: Vec<&str> = rows.take_while(|line| line.starts_with('|')).skip(2).collect();
+    let mut named = Vec::new();
+    for row in rows {
+        let cell = row.trim_end_matches([' ', '|']).rsplit("| ").next().expect("a cell");
+        if cell != "most tests do this" {
+            let name = cell.trim_matches('`').split_once("::").expect("a suite and its test");
+            assert!(tests_of(name.0).iter().any(|test| test == name.1), "no test of {row}");
+            named.push(name);
+        }
+    }
+    assert!(named.len() >= 20, "{named:?}");
+    let own = "each_row_of_the_documented_table_is_a_test_and_each_of_these_tests_is_a_row";
+    for suite in ["system_compiled_elsewhere", "system_intel_languages", "system_fortran"] {
+        for test in tests_of(suite) {
+            assert!(
+                test == own || named.contains(&(suite, &*test)),
+                "no row of {suite}::{test}"
+            );
+        }
+    }
 }

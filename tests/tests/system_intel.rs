@@ -2,14 +2,13 @@
 //! result is that of an undisturbed run bit for bit.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
-use pcm_proto::random::Random;
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     path::Path,
     time::{Duration, Instant},
 };
 use tests::{
-    asked,
     background::Background,
     binaries::built,
     cluster::{Cluster, LIMIT},
@@ -20,9 +19,6 @@ use tests::{
 };
 
 const CHANGES: u32 = 50;
-
-/// A leaver is gone so soon after the commit.
-const GONE_MAX_MS: f64 = 200.0;
 
 /// A job whose ranks do not fit together is ended so soon.
 const REFUSED_WITHIN: Duration = Duration::from_secs(2);
@@ -59,11 +55,12 @@ fn ranks_find_intel_mpi_by_their_run_path_and_what_it_needs_beside_it() {
 
 #[test]
 fn ranks_with_different_mpis_are_refused_with_a_line_that_names_them() {
-    for nodes in [1, 2] {
+    // On two nodes with a rank each, none meets one of its node.
+    for (nodes, ranks) in [(1, "3"), (2, "3"), (2, "2")] {
         let cluster = Cluster::up(nodes);
         let (intel, mpich) = (heat2d(&cluster), built("heat2d-c"));
         let choice = format!("[ $PMI_RANK = 0 ] && exec '{}'; exec '{intel}'", text(&mpich));
-        let mut command = cluster.pcmctl(&["run", "-n", "3", "--", "sh", "-c", &choice]);
+        let mut command = cluster.pcmctl(&["run", "-n", ranks, "--", "sh", "-c", &choice]);
         command.env_remove("PCM_MPI").env_remove("LD_LIBRARY_PATH");
         let began = Instant::now();
         let outcome = limited::run(&mut command, LIMIT);
@@ -83,10 +80,41 @@ fn ranks_with_different_mpis_are_refused_with_a_line_that_names_them() {
 }
 
 #[test]
+fn ranks_that_join_with_another_mpi_are_refused_and_the_job_goes_on() {
+    let cluster = Cluster::up(2);
+    let (intel, mpich) = (heat2d(&cluster), built("heat2d-c"));
+    let (program, is_other) = (cluster.files().join("chosen"), cluster.files().join("other"));
+    let (mpich, flag) = (text(&mpich), text(&is_other));
+    let script = format!("#!/bin/sh\n[ -e '{flag}' ] && exec '{intel}' \"$@\"\nexec '{mpich}' \"$@\"\n");
+    fs::write(&program, script).expect("a script");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("a program");
+    let unset = [("PCM_MPI", ""), ("LD_LIBRARY_PATH", "")];
+    let job = Malleable::start_with(&cluster, text(&program), 2, (6000, 1000), &unset);
+    fs::write(&is_other, "").expect("a file of the test");
+    for mode in ["live", "auto"] {
+        let began = Instant::now();
+        let outcome = cluster.run(&["expand", "1", "--to", "3", "--mode", mode]);
+        let took = began.elapsed();
+        println!("{mode}: {took:?}: {}", outcome.stderr);
+        let said = format!(
+            "the ranks have MPICH Version: 5.0.2, and processes that join them {}",
+            "Intel(R) MPI Library 2021.18"
+        );
+        assert!(
+            !outcome.status.success() && outcome.stderr.contains(&said),
+            "{outcome:?}"
+        );
+        assert!(took < REFUSED_WITHIN, "{took:?}: {outcome:?}");
+        job.goes_on();
+    }
+    fs::remove_file(&is_other).expect("a file of the test");
+    job.resize(3);
+    assert_eq!(job.ends_right().ranks, 3);
+    cluster.down();
+}
+
+#[test]
 fn fifty_random_live_changes_keep_the_result_and_who_leaves_is_gone() {
-    let seed = asked::number("PCM_TEST_SEED").unwrap_or(u64::from(std::process::id()));
-    println!("seed {seed}: PCM_TEST_SEED={seed} replays the changes");
-    let mut random = Random::new(seed);
     let cluster = Cluster::up(NODES);
     let program = heat2d(&cluster);
     let job = Malleable::start_with(
@@ -101,23 +129,7 @@ fn fifty_random_live_changes_keep_the_result_and_who_leaves_is_gone() {
         maps.contains("/.mpi-intel/lib/libmpi.so.12") && !maps.contains("/.mpi/"),
         "{maps}"
     );
-    let (mut closing, mut pauses) = (Vec::new(), Vec::new());
-    for done in random_changes::make(&cluster, &job, CHANGES, &mut random) {
-        closing.push(done["phases_ms"]["closing"].as_f64().expect("a time"));
-        pauses.push(done["pause_ms"].as_f64().expect("a time"));
-    }
-    closing.sort_by(f64::total_cmp);
-    pauses.sort_by(f64::total_cmp);
-    let (median, longest) = (closing[closing.len() / 2], closing[closing.len() - 1]);
-    println!(
-        "closing: median {median} ms, longest {longest} ms; pause: median {} ms",
-        pauses[pauses.len() / 2]
-    );
-    assert!(median <= GONE_MAX_MS, "leavers are gone late: {closing:?}");
-    if job.ranks().len() > 1 {
-        job.resize(1);
-    }
-    job.ends_right();
+    random_changes::survives(&cluster, job, CHANGES);
     cluster.down();
 }
 
@@ -159,20 +171,6 @@ fn a_killed_rank_costs_the_iterations_since_the_last_checkpoint_and_nothing_else
     let cluster = Cluster::that_crashes(3);
     let program = heat2d(&cluster);
     crashing::loses_a_rank_and_ends_right(&cluster, &program, &[("PCM_MPI", &its_prefix())]);
-    cluster.down();
-}
-
-#[test]
-fn a_fortran_program_over_intels_module_changes_and_ends_right() {
-    let cluster = Cluster::up(2);
-    let Some(program) = intel::compiled_fortran("examples/heat2d/heat2d.f90", cluster.files()) else {
-        return;
-    };
-    let job = Malleable::start_with(&cluster, text(&program), 2, (6000, 500), &[("PCM_MPI", &its_prefix())]);
-    job.migrate(1, "n0");
-    job.resize(3);
-    job.resize(1);
-    assert_eq!(job.ends_right().ranks, 1);
     cluster.down();
 }
 

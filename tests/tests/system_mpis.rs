@@ -60,6 +60,83 @@ fn ranks_get_the_mpi_that_is_named_else_that_of_the_environment_else_the_program
     cluster.down();
 }
 
+fn assert_explains(said: &str, libpcm: &str, mpi: &str) {
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(
+        lines[0].starts_with("pcmctl: libpcm: ") && lines[0].contains(libpcm),
+        "{libpcm}: {said}"
+    );
+    assert!(
+        lines[1].starts_with("pcmctl: MPI: ") && lines[1].contains(mpi),
+        "{mpi}: {said}"
+    );
+    assert!(
+        said.contains("  FI_PROVIDER=tcp  ours\n      the provider that"),
+        "{said}"
+    );
+    assert!(
+        said.contains("outnumber the CPUs of a node:\n  MPIR_CVAR_COLL_SHM_LIMIT_PER_NODE=0  ours"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_verbose_run_says_what_was_chosen_and_why() {
+    let cluster = Cluster::up(1);
+    let program = compiled("programs/which_mpi.c", cluster.files());
+    let (program, own) = (program.to_str().expect("UTF-8"), mpi_folder().join("libmpi.so.12"));
+    let own = own.to_str().expect("UTF-8");
+    let said = |options: &[&str], program: &str, prefix: Option<&str>| {
+        let mut command = cluster.pcmctl(&["run", "-v"]);
+        command.args(options).arg("--").arg(program);
+        command
+            .env_remove("PCM_MPI")
+            .envs(prefix.map(|prefix| ("PCM_MPI", prefix)));
+        command.env_remove("FI_PROVIDER");
+        let outcome = limited::run(&mut command, LIMIT);
+        assert!(outcome.status.success(), "{outcome:?}");
+        outcome.stderr
+    };
+    let prefix = mpi_folder().join("..");
+    let prefix = prefix.to_str().expect("UTF-8");
+    let cases = [
+        (
+            said(&[], program, None),
+            format!("libpcm.so, for the ABI of MPICH: {program} was linked with libmpi.so.12"),
+            format!("/libmpi.so.12: {program} was linked with it"),
+        ),
+        (
+            said(&[], program, Some(prefix)),
+            "libpcm.so, for the ABI of MPICH".to_owned(),
+            format!("{prefix}/lib/libmpi.so.12: the one in PCM_MPI"),
+        ),
+        (
+            said(&["--mpi-lib", own], program, None),
+            format!("for the ABI of MPICH: {own} has it"),
+            format!("{own}: named by --mpi-lib or PCM_MPI_LIBRARY"),
+        ),
+        (
+            said(&[], "true", None),
+            "the file of true names no MPI".to_owned(),
+            "nothing names one".to_owned(),
+        ),
+        (
+            said(&["--no-preload"], program, None),
+            "libpcm: not preloaded: --no-preload".to_owned(),
+            "MPI: what the ranks load".to_owned(),
+        ),
+    ];
+    for (said, libpcm, mpi) in cases {
+        assert_explains(&said, &libpcm, &mpi);
+    }
+    let by_hand = said(&["--mpi", "FI_PROVIDER=sockets"], program, None);
+    assert!(
+        by_hand.contains("  FI_PROVIDER=sockets  from the command line"),
+        "{by_hand}"
+    );
+    cluster.down();
+}
+
 #[test]
 fn a_program_with_mpi_inside_is_refused_before_it_starts_and_one_with_libpcm_inside_is_not() {
     let cluster = Cluster::up(1);

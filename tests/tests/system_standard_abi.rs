@@ -1,23 +1,29 @@
 //! Jobs of programs that were compiled for the standard ABI of MPI-5: they change live and by relaunch and recover, and
 //! the result is that of an undisturbed run bit for bit; their calls of MPI do what they do without libpcm.
 
-use pcm_proto::random::Random;
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
 };
 use tests::{
-    asked,
+    binaries::mpiexec,
     cluster::{Cluster, LIMIT},
     conformance::Outcomes,
     conformance_runs::{self, CHECKS_MIN, RANKS, around_changes, round, under_mpiexec},
-    crashing, limited,
+    crashing,
+    example::{for_python, source},
+    fortran::{self, MPI_F08},
+    limited,
     malleable::Malleable,
     random_changes::{self, NODES},
-    standard_abi::{With, compiled, compiler, library},
+    standard_abi::{With, compiled, compiled_fortran, compiler, library},
 };
 
 const CHANGES: u32 = 50;
+
+const REFUSED_WITHIN: Duration = Duration::from_secs(2);
 
 const HEAT: &str = "examples/heat2d/heat2d.c";
 const CONFORMANCE: &str = "tests/programs/conformance";
@@ -44,15 +50,11 @@ fn loaded(pid: u32) -> Vec<String> {
 #[test]
 fn fifty_random_live_changes_keep_the_result_and_who_leaves_is_gone() {
     let Some(compiler) = compiler() else { return };
-    let seed = asked::number("PCM_TEST_SEED").unwrap_or(u64::from(std::process::id()));
-    println!("seed {seed}: PCM_TEST_SEED={seed} replays the changes");
-    let mut random = Random::new(seed);
     let cluster = Cluster::up(NODES);
     let program = compiled(&compiler, HEAT, cluster.files(), With::ItsOwn);
     let job = Malleable::start(&cluster, text(&program), 2, 20_000, 300);
     assert_eq!(loaded(job.ranks()[0].pid), ["libmpi_abi.so.1", "libpcm_abi.so"]);
-    random_changes::make(&cluster, &job, CHANGES, &mut random);
-    job.ends_right();
+    random_changes::survives(&cluster, job, CHANGES);
     cluster.down();
 }
 
@@ -70,11 +72,82 @@ fn a_program_linked_with_the_other_libpcm_or_with_none_works_with_its_own() {
     assert_eq!(job.ends_right().ranks, 1);
     // Without a variable that names an MPI: by the run path of the program.
     let plain = compiled(&compiler, "tests/programs/which_mpi.c", cluster.files(), With::Nothing);
-    let mut command = cluster.pcmctl(&["run", "-n", "2", "--"]);
+    let mut command = cluster.pcmctl(&["run", "-n", "2", "-v", "--"]);
     let outcome = limited::run(command.arg(&plain).env_remove("PCM_MPI"), LIMIT);
     let expected = format!("runs with {}", library().display());
     assert!(outcome.status.success(), "{outcome:?}");
+    let why = format!(
+        "libpcm_abi.so, for the standard ABI of MPI-5: {} was linked with",
+        plain.display()
+    );
+    assert!(outcome.stderr.contains(&why), "{outcome:?}");
     assert_eq!(outcome.stdout.lines().collect::<Vec<_>>(), [expected.as_str(); 2]);
+    cluster.down();
+}
+
+/// Whoever starts it: there is no `pcmctl` that could choose.
+#[test]
+fn a_program_linked_with_the_other_libpcm_is_refused_under_mpiexec_with_the_way_out() {
+    let Some(compiler) = compiler() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compiled(&compiler, HEAT, folder.path(), With::TheOther);
+    let began = Instant::now();
+    let refused = limited::run(Command::new(mpiexec()).args(["-n", "1"]).arg(program), LIMIT);
+    assert!(began.elapsed() < REFUSED_WITHIN, "{refused:?}");
+    assert!(
+        refused.status.code() == Some(1) && refused.stderr.contains("link the program with libpcm_abi.so in place"),
+        "{refused:?}"
+    );
+    assert_eq!(refused.stderr.matches("pcm: ").count(), 1, "{refused:?}");
+}
+
+/// The package of PyPI has a module for the ABI of MPICH and one for Open MPI.
+#[test]
+fn mpi4py_has_no_module_for_the_standard_abi_and_that_is_said() {
+    let (Some(_), Some(variables)) = (compiler(), for_python()) else {
+        return;
+    };
+    let cluster = Cluster::up(1);
+    let heat2d = source("heat2d/heat2d.py");
+    let arguments = ["--rows", "20", "--cols", "20", "--iterations", "3"];
+    let named = library();
+    let run = |options: &[&str]| {
+        let mut command = cluster.pcmctl(&["run", "-n", "2"]);
+        command.args(options).arg("--").arg(&heat2d).args(arguments);
+        command
+            .envs(variables.iter().cloned())
+            .env("PCM_MPI_ABI", "standard")
+            .env_remove("PCM_MPI");
+        let began = Instant::now();
+        let refused = limited::run(&mut command, LIMIT);
+        assert!(!refused.status.success(), "{refused:?}");
+        assert!(began.elapsed() < REFUSED_WITHIN, "{refused:?}");
+        refused.stderr
+    };
+    let other = run(&[]);
+    assert!(other.contains("was compiled for the ABI of MPICH"), "{other}");
+    // Once for each rank, however often it asked for MPI; a rank may be ended before it said so.
+    assert!((1..=2).contains(&other.matches("pcm: ").count()), "{other}");
+    let none = run(&["--mpi-lib", text(&named)]);
+    assert!(none.contains("cannot import name 'MPI' from 'mpi4py'"), "{none}");
+    cluster.down();
+}
+
+/// Its numbers are those of another ABI.
+#[test]
+fn a_fortran_program_over_the_bindings_of_an_mpich_is_refused() {
+    let (Some(_), Some(bindings)) = (compiler(), fortran::of_debian()) else {
+        return;
+    };
+    let cluster = Cluster::up(1);
+    let mpi = library().with_file_name("libmpi.so.12");
+    let program = fortran::over_debians(&bindings, MPI_F08, &mpi, cluster.files());
+    let mut command = cluster.pcmctl(&["run", "--mpi-lib", text(&library()), "--"]);
+    let refused = limited::run(command.arg(program), LIMIT);
+    assert!(
+        refused.status.code() == Some(2) && refused.stderr.contains("was compiled for the ABI of MPICH"),
+        "{refused:?}"
+    );
     cluster.down();
 }
 
@@ -135,6 +208,21 @@ fn a_killed_rank_costs_the_iterations_since_the_last_checkpoint_and_nothing_else
     let Some(compiler) = compiler() else { return };
     let cluster = Cluster::that_crashes(3);
     let program = compiled(&compiler, HEAT, cluster.files(), With::ItsOwn);
+    crashing::loses_a_rank_and_ends_right(&cluster, text(&program), &[]);
+    cluster.down();
+}
+
+/// MPICH 5.0.2 has no bindings for Fortran of that ABI: the module of the examples stands for one.
+#[test]
+fn a_fortran_program_over_the_c_functions_changes_and_recovers() {
+    if compiler().is_none() || !fortran::is_there() {
+        return;
+    }
+    let cluster = Cluster::that_crashes(NODES);
+    let program = compiled_fortran(cluster.files());
+    let job = Malleable::start(&cluster, text(&program), 2, 8000, 500);
+    assert_eq!(loaded(job.ranks()[0].pid), ["libmpi_abi.so.1", "libpcm_abi.so"]);
+    random_changes::survives(&cluster, job, 12);
     crashing::loses_a_rank_and_ends_right(&cluster, text(&program), &[]);
     cluster.down();
 }

@@ -63,7 +63,7 @@ const PROGRAMS: [Program; 23] = [
     in_front("libpcm-sick-disk.so", "tests/programs/sick_disk.c"),
     in_front("libpcm-wild-clock.so", "tests/programs/wild_clock.c"),
     plain("pcm-wire", "tests/programs/wire.c"),
-    malleable("pcm-pingpong", "bench/programs/pingpong.c"),
+    plain("pcm-calls", "bench/programs/calls.c"),
     malleable("pcm-keeping", "bench/programs/keeping.c"),
     malleable("pcm-moving", "bench/programs/moving.c"),
     plain("pcm-dynamic-spawn", "bench/dynamic/spawn.c"),

@@ -5,6 +5,7 @@
 mod adapt;
 mod agents;
 mod bench;
+mod calls;
 mod checkpoint;
 mod checkpoint_files;
 mod cpu_taken;

@@ -1,6 +1,5 @@
 //! Bench `overhead`: what libpcm costs a program while nothing happens. heat2d in C, plain against the same with libpcm
-//! preloaded and against the one made malleable, under the same daemon; and one MPI call of a ping-pong, through libpcm
-//! against past it, in the same processes.
+//! preloaded and against the one made malleable, under the same daemon.
 
 use super::{
     bench::{Bench, Context},
@@ -11,7 +10,7 @@ use std::time::Duration;
 
 pub(super) const BENCH: Bench = Bench {
     name: "overhead",
-    about: "libpcm against plain MPI under one daemon: heat2d per iteration, ns per call of a ping-pong",
+    about: "libpcm against plain MPI under one daemon: heat2d per iteration",
     run,
 };
 
@@ -35,7 +34,7 @@ fn run(context: &Context) -> Result<Report, Failure> {
             Ok(heat2d::seconds(BENCH.name, &output)? * 1e6 / iterations as f64)
         })
     };
-    let mut series = interleave::rounds(
+    let series = interleave::rounds(
         &mut [
             heat2d("plain", "heat2d-c-plain", &["--no-preload"]),
             heat2d("plain, libpcm preloaded", "heat2d-c-plain", &[]),
@@ -45,27 +44,14 @@ fn run(context: &Context) -> Result<Report, Failure> {
         "us",
     )?;
     let (interposed, malleable) = (series[1].paired_ratio(&series[0]), series[2].paired_ratio(&series[0]));
-    let blocks = if context.quick { "200" } else { "5000" };
-    let call = Variant::new("one call, difference", || {
-        let mut command = cluster.pcmctl(&["run", "-n", "2", "--no-preload", "--"]);
-        command.arg(context.program("pcm-pingpong")).arg(blocks);
-        let output = trial::run(BENCH.name, command, LIMIT)?;
-        trial::figure(BENCH.name, &output, "pingpong: ", "difference_ns")
-    });
-    series.extend(interleave::rounds(&mut [call], context.rounds(), "ns")?);
-    let per_call = series[3].median();
     cluster.down()?;
     Ok(Report {
         series,
         ratios: vec![
             Ratio::new("heat2d with libpcm preloaded / plain", interposed, "<= 1.005"),
             Ratio::new("heat2d made malleable / plain", malleable, "<= 1.005"),
-            Ratio::new("ns per interposed call above plain", per_call, "<= 30"),
         ],
-        remarks: vec![
-            "heat2d: 500 x 500 cells, two ranks, median of paired ratios".into(),
-            "ping-pong: 1 byte, two ranks, blocks through MPI_ and PMPI_ alternate within one run".into(),
-        ],
+        remarks: vec!["heat2d: 500 x 500 cells, two ranks, median of paired ratios".into()],
         ..Report::default()
     })
 }

@@ -3,8 +3,8 @@
 use super::{
     adapt, agents,
     bench::{Bench, Context},
-    checkpoint, checkpoint_files, dynamic, fabric, fabric_rdma, interrupted, iteration, launch, overhead, pieces,
-    plain_exchange, python, reconfigure, recovery, redistribute, spawn, table, waiting, watching,
+    calls, checkpoint, checkpoint_files, dynamic, fabric, fabric_rdma, interrupted, iteration, launch, overhead,
+    pieces, plain_exchange, python, reconfigure, recovery, redistribute, spawn, table, waiting, watching,
 };
 use clap::Parser;
 use pcm_bench::{
@@ -23,6 +23,7 @@ const BENCHES: &[&[Bench]] = &[
     &adapt::PARTS,
     &[
         agents::BENCH,
+        calls::BENCH,
         checkpoint::BENCH,
         checkpoint_files::OVERHEAD,
         checkpoint_files::FILES,

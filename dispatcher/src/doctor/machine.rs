@@ -4,10 +4,11 @@ use super::finding::Finding;
 use crate::boot::daemon_program;
 use crate::installed;
 use crate::output::bytes;
+use crate::program::{self, Abi};
 use pcm_proto::open_files::{self, RanksMax};
 use rustix::process::{Resource, Rlimit, getrlimit};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Below this, ranks of one node cannot set up their shared memory: MPICH takes about 4 MiB a rank.
@@ -29,6 +30,7 @@ const PROCESSES_WANTED: u64 = 512;
 pub(crate) fn check() -> Vec<Finding> {
     vec![
         programs(),
+        libraries(installed::part),
         cpus(),
         scheduler(
             &rustix::system::uname().release().to_string_lossy(),
@@ -64,17 +66,37 @@ fn programs() -> Finding {
         let found = format!("pcmctl {} beside {version}", env!("CARGO_PKG_VERSION"));
         return Finding::broken(NAME, found, "install both from the same build");
     }
-    match ["libpcm.so", "ios-agent"]
-        .iter()
-        .find(|name| installed::part(name).is_none())
-    {
-        Some(missing) => Finding::warning(
+    match installed::part("ios-agent") {
+        None => Finding::warning(
             NAME,
-            format!("{version}; {missing} is not beside pcmctl"),
-            "build it with 'cargo xtask build': without it jobs run, but cannot be inspected or moved",
+            format!("{version}; ios-agent is not beside pcmctl"),
+            "build it with 'cargo xtask build': without it jobs do not adapt by themselves",
         ),
-        None => Finding::ok(NAME, format!("{version}, libpcm.so and ios-agent beside pcmctl")),
+        Some(_) => Finding::ok(NAME, format!("{version}, ios-agent beside pcmctl")),
     }
+}
+
+/// The libpcm for each way to call MPI: it is there, and it is that one.
+fn libraries(part: impl Fn(&str) -> Option<PathBuf>) -> Finding {
+    const NAME: &str = "libpcm";
+    const INSTALL: &str = "install all parts from the same build";
+    for abi in [Abi::Mpich, Abi::Standard] {
+        let name = abi.libpcm();
+        let Some(file) = part(name) else {
+            let found = format!("{name} is not beside pcmctl");
+            let advice = format!(
+                "{INSTALL}: programs for {} run without it, but cannot be inspected or moved",
+                abi.name()
+            );
+            return Finding::warning(NAME, found, advice);
+        };
+        let own_name = program::own_name(&file).unwrap_or_else(|| "no library".to_owned());
+        if own_name != format!("{name}.0") {
+            let found = format!("{} is not libpcm for {}, but {own_name}", file.display(), abi.name());
+            return Finding::broken(NAME, found, INSTALL);
+        }
+    }
+    Finding::ok(NAME, "libpcm.so and libpcm_abi.so beside pcmctl")
 }
 
 fn cpus() -> Finding {
@@ -272,6 +294,48 @@ mod tests {
         assert!(few.advice.contains("1408"), "{}", few.advice);
         assert_eq!(of(Some(256), Some(1 << 16)).verdict, Verdict::Warning);
         assert_eq!(of(None, None).verdict, Verdict::Ok);
+    }
+
+    #[test]
+    fn a_libpcm_that_is_missing_or_another_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let found = || {
+            libraries(|name| {
+                let file = folder.path().join(name);
+                file.is_file().then_some(file)
+            })
+        };
+        let make = |name: &str, own_name: &str| {
+            let mut compile = Command::new("cc");
+            compile.args(["-shared", "-nostdlib", "-x", "c", "/dev/null", "-o"]);
+            compile
+                .arg(folder.path().join(name))
+                .arg(format!("-Wl,-soname,{own_name}"));
+            assert!(compile.status().unwrap().success());
+        };
+        assert!(found().found.contains("libpcm.so is not beside"));
+        make("libpcm.so", "libpcm.so.0");
+        let missing = found();
+        assert_eq!(missing.verdict, Verdict::Warning);
+        assert!(
+            missing.found.contains("libpcm_abi.so is not beside"),
+            "{}",
+            missing.found
+        );
+        make("libpcm_abi.so", "libpcm.so.0");
+        let another = found();
+        assert_eq!(another.verdict, Verdict::Broken);
+        assert!(
+            another
+                .found
+                .ends_with("is not libpcm for the standard ABI of MPI-5, but libpcm.so.0"),
+            "{}",
+            another.found
+        );
+        fs::write(folder.path().join("libpcm_abi.so"), "text").unwrap();
+        assert!(found().found.ends_with("but no library"));
+        make("libpcm_abi.so", "libpcm_abi.so.0");
+        assert_eq!(found().verdict, Verdict::Ok);
     }
 
     #[test]

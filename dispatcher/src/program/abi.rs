@@ -1,5 +1,6 @@
 //! The two ways to call MPI that libpcm is made for.
 
+use mpi_abi::Family;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -17,6 +18,14 @@ impl Abi {
         match self {
             Self::Mpich => "libmpi.so.12",
             Self::Standard => "libmpi_abi.so.1",
+        }
+    }
+
+    /// Name of the libpcm for it.
+    pub(crate) fn libpcm(self) -> &'static str {
+        match self {
+            Self::Mpich => "libpcm.so",
+            Self::Standard => "libpcm_abi.so",
         }
     }
 
@@ -45,8 +54,17 @@ impl Abi {
     /// For a sentence.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Mpich => "the ABI of MPICH",
-            Self::Standard => "the standard ABI of MPI-5",
+            Self::Mpich => Family::Mpich.name(),
+            Self::Standard => Family::Standard.name(),
+        }
+    }
+
+    /// None where there is no libpcm for it.
+    pub(crate) fn of_family(family: Family) -> Option<Self> {
+        match family {
+            Family::Mpich => Some(Self::Mpich),
+            Family::Standard => Some(Self::Standard),
+            Family::OpenMpi | Family::Draft => None,
         }
     }
 }

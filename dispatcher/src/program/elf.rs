@@ -16,6 +16,7 @@ const SEGMENT_DYNAMIC: u32 = 2;
 const SECTION_SYMBOLS: u32 = 2;
 const DYNAMIC_NEEDED: u64 = 1;
 const DYNAMIC_NAMES: u64 = 5;
+const DYNAMIC_OWN_NAME: u64 = 14;
 const DYNAMIC_RPATH: u64 = 15;
 const DYNAMIC_RUNPATH: u64 = 29;
 
@@ -30,6 +31,8 @@ const SYMBOL: usize = 24;
 pub(super) struct Elf {
     file: File,
     head: Vec<u8>,
+    /// What a library is called by programs that are linked with it.
+    pub(super) own_name: Option<String>,
     /// The libraries it names.
     pub(super) needed: Vec<String>,
     /// Where it wants them searched, `$ORIGIN` replaced.
@@ -51,6 +54,7 @@ impl Elf {
         let mut elf = Self {
             file,
             head,
+            own_name: None,
             needed,
             run_paths,
         };
@@ -105,6 +109,7 @@ impl Elf {
             let name = text(&names, value);
             match tag {
                 DYNAMIC_NEEDED => self.needed.push(String::from_utf8_lossy(name).into_owned()),
+                DYNAMIC_OWN_NAME => self.own_name = Some(String::from_utf8_lossy(name).into_owned()),
                 DYNAMIC_RPATH | DYNAMIC_RUNPATH => self.run_paths.extend(folders(name, origin)),
                 _ => {}
             }

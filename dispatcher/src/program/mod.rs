@@ -9,6 +9,7 @@ pub(crate) use abi::Abi;
 
 use crate::failure::Failure;
 use elf::Elf;
+use mpi_abi::{Family, OTHERS};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -29,53 +30,34 @@ const FOLDERS: [&str; 7] = [
     "/usr/lib",
 ];
 
-/// Programs of one family call MPI alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Family {
-    Mpich,
-    OpenMpi,
-    Standard,
-    /// Libraries of this name had other numbers, before MPI-5 was complete.
-    Draft,
+/// The family of an MPI by the name of its library; None if that is no MPI.
+fn family_of(library: &str) -> Option<Family> {
+    let (name, version) = library.split_once(".so")?;
+    let version: u32 = version.trim_start_matches('.').split('.').next()?.parse().unwrap_or(0);
+    match name {
+        "libmpi_abi" if version == 0 => Some(Family::Draft),
+        "libmpi_abi" => Some(Family::Standard),
+        "libmpi" if version >= 20 => Some(Family::OpenMpi),
+        "libmpi" | "libmpich" => Some(Family::Mpich),
+        // Cray's: one for each compiler.
+        _ if version == 12 && name.starts_with("libmpi_") => Some(Family::Mpich),
+        _ => None,
+    }
 }
 
-impl Family {
-    /// By the name of a library; None if that is no MPI.
-    fn of(library: &str) -> Option<Self> {
-        let (name, version) = library.split_once(".so")?;
-        let version: u32 = version.trim_start_matches('.').split('.').next()?.parse().unwrap_or(0);
-        match name {
-            "libmpi_abi" if version == 0 => Some(Self::Draft),
-            "libmpi_abi" => Some(Self::Standard),
-            "libmpi" if version >= 20 => Some(Self::OpenMpi),
-            "libmpi" | "libmpich" => Some(Self::Mpich),
-            // Cray's: one for each compiler.
-            _ if version == 12 && name.starts_with("libmpi_") => Some(Self::Mpich),
-            _ => None,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Mpich => Abi::Mpich.name(),
-            Self::OpenMpi => "Open MPI",
-            Self::Standard => Abi::Standard.name(),
-            Self::Draft => "a draft of the standard ABI",
-        }
-    }
-
-    fn abi(self) -> Option<Abi> {
-        match self {
-            Self::Mpich => Some(Abi::Mpich),
-            Self::Standard => Some(Abi::Standard),
-            Self::OpenMpi | Self::Draft => None,
-        }
-    }
+/// How a program calls MPI.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Linked {
+    pub(crate) abi: Abi,
+    /// The library of MPI that its file names.
+    pub(crate) library: String,
+    /// Where the loader would find that, as far as the program and its environment say.
+    pub(crate) found: Option<PathBuf>,
 }
 
 /// How a program calls MPI, as far as its file says; an error for one that libpcm cannot work with. A file that is not
 /// found here is the nodes' affair.
-pub(crate) fn abi(program: &OsStr) -> Result<Option<Abi>, Failure> {
+pub(crate) fn linked(program: &OsStr) -> Result<Option<Linked>, Failure> {
     let Some(path) = found(program, env::var_os("PATH")) else {
         return Ok(None);
     };
@@ -95,12 +77,18 @@ pub(crate) fn names(program: &OsStr, library: &str) -> bool {
     elf.is_some_and(|elf| elf.needed.iter().any(|needed| needed == library))
 }
 
+/// The name that a library's file gives itself; None if it is no library.
+pub(crate) fn own_name(library: &Path) -> Option<String> {
+    Elf::read(library).ok().flatten()?.own_name
+}
+
 /// An error is the predicate of a sentence. A file that cannot be read says nothing.
-fn judged(path: &Path, search: Option<OsString>) -> Result<Option<Abi>, String> {
+fn judged(path: &Path, search: Option<OsString>) -> Result<Option<Linked>, String> {
     let Some(elf) = Elf::read(path).ok().flatten() else {
         return Ok(None);
     };
-    let families = families(&elf, search);
+    let folders = folders(&elf, search);
+    let families = families(&elf, &folders);
     let mut all = families.iter();
     match (all.next(), all.next()) {
         (Some((one, first)), Some((other, second))) => Err(format!(
@@ -108,13 +96,13 @@ fn judged(path: &Path, search: Option<OsString>) -> Result<Option<Abi>, String> 
             one.name(),
             other.name()
         )),
-        (Some((family, library)), None) => match family.abi() {
-            Some(abi) => Ok(Some(abi)),
-            None => Err(format!(
-                "was compiled for {} ({library}), and libpcm for the ABI of MPICH, Intel MPI and their relatives and \
-                 for the standard ABI: compile it with one of these",
-                family.name()
-            )),
+        (Some((family, library)), None) => match Abi::of_family(*family) {
+            Some(abi) => Ok(Some(Linked {
+                abi,
+                library: library.clone(),
+                found: in_one_of(&folders, library),
+            })),
+            None => Err(format!("was compiled for {} ({library}), {OTHERS}", family.name())),
         },
         (None, _) if has_mpi_inside(&elf).unwrap_or(false) => {
             Err("has MPI inside, linked statically, where libpcm cannot come between: link it with libmpi.so".into())
@@ -129,20 +117,25 @@ fn has_mpi_inside(elf: &Elf) -> io::Result<bool> {
     Ok(elf.defines(|name| name == b"PMPI_Init")? && !elf.defines(of_libpcm)?)
 }
 
-/// The families of all MPIs that a program names, or a library that it names, each with one of its libraries.
-fn families(program: &Elf, search: Option<OsString>) -> BTreeMap<Family, String> {
+/// Where the loader looks for the libraries of a program.
+fn folders(program: &Elf, search: Option<OsString>) -> Vec<PathBuf> {
     let searched: Vec<PathBuf> = search.iter().flat_map(env::split_paths).collect();
-    let folders = || {
-        program
-            .run_paths
-            .iter()
-            .chain(&searched)
-            .cloned()
-            .chain(FOLDERS.map(PathBuf::from))
-    };
+    let usual = FOLDERS.map(PathBuf::from);
+    program.run_paths.iter().cloned().chain(searched).chain(usual).collect()
+}
+
+fn in_one_of(folders: &[PathBuf], library: &str) -> Option<PathBuf> {
+    folders
+        .iter()
+        .map(|folder| folder.join(library))
+        .find(|file| file.is_file())
+}
+
+/// The families of all MPIs that a program names, or a library that it names, each with one of its libraries.
+fn families(program: &Elf, folders: &[PathBuf]) -> BTreeMap<Family, String> {
     let mut found = BTreeMap::new();
     let mut add = |library: &str| {
-        let family = Family::of(library);
+        let family = family_of(library);
         if let Some(family) = family {
             found.entry(family).or_insert_with(|| library.to_owned());
         }
@@ -153,8 +146,7 @@ fn families(program: &Elf, search: Option<OsString>) -> BTreeMap<Family, String>
         if add(library) {
             continue;
         }
-        let file = folders().map(|folder| folder.join(library)).find(|file| file.is_file());
-        let deeper = file.and_then(|file| Elf::read(&file).ok().flatten());
+        let deeper = in_one_of(folders, library).and_then(|file| Elf::read(&file).ok().flatten());
         for next in deeper.iter().flat_map(|elf| &elf.needed) {
             add(next);
         }
@@ -231,7 +223,7 @@ mod tests {
     #[test]
     fn a_program_is_judged_by_the_mpi_it_was_linked_with() {
         let folder = tempfile::tempdir().expect("a folder");
-        let folder = folder.path();
+        let folder = &folder.path().canonicalize().expect("a folder");
         let run_path = "-Wl,-rpath,$ORIGIN";
         for (number, (name, expected)) in [
             ("libmpi.so.12", Ok(Abi::Mpich)),
@@ -252,7 +244,11 @@ mod tests {
             let program = made(folder, &format!("p{number}"), CALLS, &[&named, run_path]);
             let said = judged(&program, None);
             match (&said, expected) {
-                (Ok(abi), expected) => assert_eq!(abi.ok_or("none"), expected, "{name}"),
+                (Ok(linked), expected) => {
+                    let linked = linked.as_ref().expect("an MPI");
+                    assert_eq!(Ok(linked.abi), expected, "{name}");
+                    assert_eq!((&*linked.library, &linked.found), (name, &Some(folder.join(name))));
+                }
                 (Err(said), Err(words)) => assert!(said.contains(words), "{name}: {said}"),
                 (Err(said), Ok(_)) => panic!("{name}: {said}"),
             }
@@ -271,7 +267,8 @@ mod tests {
                 "{said}"
             );
         }
-        assert_eq!(judged(&there, None), Ok(Some(Abi::Mpich)), "nothing was looked for");
+        let linked = judged(&there, None).expect("nothing was looked for");
+        assert_eq!(linked.map(|linked| linked.abi), Some(Abi::Mpich));
     }
 
     #[test]

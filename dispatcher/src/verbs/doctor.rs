@@ -1,12 +1,13 @@
 //! `doctor`: tests this machine and reports for each check whether it is ok, and what to do.
 
+use crate::chosen_mpi;
 use crate::cluster::ClusterDir;
 use crate::doctor::finding::{Finding, Verdict};
 use crate::doctor::patient::Patient;
 use crate::doctor::{fabric, machine, messages};
 use crate::failure::Failure;
 use crate::output;
-use pcm_core::mpi_settings::{Circumstances, Setting, Source, settings};
+use pcm_core::mpi_settings::{Circumstances, Setting, settings};
 use serde::Serialize;
 use std::os::unix::ffi::OsStringExt;
 use tokio::signal::unix::{SignalKind, signal};
@@ -125,7 +126,10 @@ fn conclude(shown: Shown, settings: Vec<Setting>) -> Result<i32, Failure> {
             settings,
         })?;
     } else {
-        output::print(&settings_text(&settings))?;
+        output::print(&format!(
+            "\nMPI settings of a job (change one with 'run --mpi NAME=VALUE' or in the environment):\n{}",
+            chosen_mpi::settings_text(&settings)
+        ))?;
     }
     if broken > 0 {
         return Err(Failure::broken(format!(
@@ -133,22 +137,4 @@ fn conclude(shown: Shown, settings: Vec<Setting>) -> Result<i32, Failure> {
         )));
     }
     Ok(0)
-}
-
-fn settings_text(settings: &[Setting]) -> String {
-    let mut text =
-        "\nMPI settings of a job (change one with 'run --mpi NAME=VALUE' or in the environment):\n".to_owned();
-    for setting in settings {
-        let from = match setting.source {
-            Source::Default => "ours",
-            Source::Environment => "from the environment",
-            Source::Option => "from the command line",
-        };
-        let value = setting.value.as_deref().unwrap_or("(unset)");
-        text.push_str(&format!("  {}={value}  {from}\n", setting.name));
-        if !setting.why.is_empty() {
-            text.push_str(&format!("      {}\n", setting.why));
-        }
-    }
-    text
 }

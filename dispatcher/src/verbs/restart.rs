@@ -99,6 +99,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     let shown = Shown {
         label: args.label,
         quiet: args.quiet,
+        verbose: false,
         json: args.json,
         progress: Wanted {
             iterations: args.progress,

@@ -153,6 +153,9 @@ pub(crate) struct Args {
     /// Print no summary when the job has ended
     #[arg(long, short)]
     quiet: bool,
+    /// Say on standard error which libpcm, which MPI and which settings of MPI the ranks get, and why
+    #[arg(long, short)]
+    verbose: bool,
     /// Show progress on the terminal: iteration of the slowest rank, rate and remaining time
     #[arg(long, conflicts_with = "detach")]
     progress: bool,
@@ -221,6 +224,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     let shown = Shown {
         label: args.label,
         quiet: args.quiet,
+        verbose: args.verbose,
         json: args.json,
         progress: Wanted {
             iterations: args.progress,
@@ -244,6 +248,8 @@ pub(crate) struct Shown {
     pub(crate) label: bool,
     /// No summary at the end.
     pub(crate) quiet: bool,
+    /// Print what was chosen for it.
+    pub(crate) verbose: bool,
     /// Print the number of a detached job as a JSON document.
     pub(crate) json: bool,
     pub(crate) progress: Wanted,
@@ -251,8 +257,12 @@ pub(crate) struct Shown {
 
 /// Runs a job and stays attached unless it is detached.
 pub(crate) async fn launch(mut spec: JobSpec, cluster: &ClusterDir, shown: Shown) -> Result<i32, Failure> {
-    if spec.preload {
-        chosen_mpi::complete(&mut spec)?;
+    let chosen = match spec.preload {
+        true => Some(chosen_mpi::complete(&mut spec)?),
+        false => None,
+    };
+    if shown.verbose {
+        eprint!("{}", chosen_mpi::explained(chosen.as_ref(), &spec));
     }
     // A daemon refuses it, too, but one that is far too long reaches none.
     spec.check_length()?;

@@ -7,6 +7,7 @@
 use super::{
     host_name, last_words, process_id,
     recorder::{self, Entered, Recorder},
+    refusal,
     traits::{self, Finalize, traits},
     wrappers::CLASSES,
     wrappers::number,
@@ -67,8 +68,8 @@ fn initialize(init: impl FnOnce() -> c_int) -> c_int {
     }
     let usable = mpi_abi::usable();
     if let Err(reason) = usable.and_then(|()| traits::refusal().map_or(Ok(()), |reason| Err(reason.to_owned()))) {
-        // There is no error handler to hear of it, and the default one ends the program.
-        eprintln!("pcm: {reason}");
+        // As the default error handler does.
+        refusal::say_unusable(&reason);
         std::process::exit(NO_MPI);
     }
     let clock = Clock::choose();

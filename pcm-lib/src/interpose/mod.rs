@@ -16,6 +16,6 @@ pub(crate) mod recorder;
 pub(crate) mod refusal;
 mod sessions;
 mod spawns;
-mod traits;
+pub(crate) mod traits;
 pub(crate) mod waiting;
 pub(crate) mod wrappers;

@@ -2,7 +2,11 @@
 #![allow(unsafe_code, reason = "calls MPI")]
 
 use mpi_abi::{MPI_Comm, MPI_Session};
-use std::{ffi::CString, os::raw::c_int, sync::Mutex, sync::PoisonError};
+use std::{
+    ffi::CString,
+    os::raw::c_int,
+    sync::{Mutex, Once, PoisonError},
+};
 
 /// The one code of such errors, once there is one; MPI never gives codes back.
 static CODE: Mutex<Option<c_int>> = Mutex::new(None);
@@ -27,12 +31,24 @@ pub(crate) fn raise_in(session: MPI_Session, text: &str) -> c_int {
     code
 }
 
+/// Says why this process cannot call MPI: once, whatever it tries. There is no error handler to hear of it.
+pub(super) fn say_unusable(reason: &str) {
+    static SAID: Once = Once::new();
+    SAID.call_once(|| eprintln!("pcm: {reason}"));
+}
+
 /// A function that the MPI in use lacks was called.
 #[cold]
 pub(super) fn missing(name: &str, communicator: Option<MPI_Comm>) -> c_int {
-    let text = match mpi_abi::library() {
-        Some(library) => format!("the MPI of this program ({library}) has no {name}"),
-        None => format!("{name}: {}", mpi_abi::usable().err().unwrap_or_default()),
+    let text = match (mpi_abi::usable(), mpi_abi::library()) {
+        (Err(reason), _) => {
+            say_unusable(&reason);
+            return mpi_abi::MPI_ERR_UNSUPPORTED_OPERATION;
+        }
+        (Ok(()), library) => {
+            let library = library.unwrap_or_default();
+            format!("the MPI of this program ({library}) has no {name}")
+        }
     };
     let mut is_initialized = 0;
     // SAFETY: may be called at any time; the output is a local.

@@ -126,17 +126,23 @@ pub(super) fn tell_process_manager() {
 }
 
 /// Says to the daemon which MPI this process has: the ranks of a world must have the same, and with different ones each
-/// waits for the others in `MPI_Init`. To be called before that.
+/// waits for the others in `MPI_Init`. To be called before that. It returns when all ranks of all nodes have said it.
 pub(super) fn name_mpi() {
     let rank = env::var("PMI_RANK").ok();
     let Some(rank) = rank.filter(|_| env::var_os(environment::CHANNEL_FD).is_some()) else {
         return;
     };
-    let version = version();
-    let words: Vec<&str> = version.lines().next().unwrap_or_default().split_whitespace().collect();
-    let name = words.join(" ");
+    let name = mpi_name();
     let line = format!("cmd=put kvsname=pcm key={MPI_NAME_KEY}{rank} value={name}\n");
     ask_process_manager(line.as_bytes());
+    ask_process_manager(b"cmd=barrier_in\n");
+}
+
+/// The MPI in this process and its version, for people and to compare.
+pub(crate) fn mpi_name() -> String {
+    let version = version();
+    let words: Vec<&str> = version.lines().next().unwrap_or_default().split_whitespace().collect();
+    words.join(" ")
 }
 
 fn ask_process_manager(line: &[u8]) {

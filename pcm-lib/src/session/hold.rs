@@ -110,8 +110,11 @@ fn join(registry: &Registry, part: &mut Part, order: &MeetOrder) -> Vec<RankEffe
     if part.is_newcomer_of().is_some() {
         part.iteration = ceiling.0;
     }
-    let outcome = met.as_ref().map(|_| ()).map_err(ToString::to_string);
-    let mut effects = part.side.on_met(part.now(), outcome);
+    let now = part.now();
+    let mut effects = match &met {
+        Ok(_) => part.side.on_met(now, Ok(())),
+        Err(error) => part.side.on_moved(now, Err((error.trouble(), error.to_string()))),
+    };
     if let Ok(meeting) = met {
         let ahead = early.map(|early| early.into_ahead(attempt)).unwrap_or_default();
         match Joint::begin(registry, meeting, order, attempt, ahead) {

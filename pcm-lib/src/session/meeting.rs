@@ -2,16 +2,20 @@
 //! ranks of the next layout get their communicator. Joins only processes that have all said that they are here; every
 //! join has a limit. Never moves data, never decides.
 
+use crate::interpose::traits::mpi_name;
 use crate::mpi::{Communicator, InterCommunicator, MpiError, Port, SeparateGroups, Transport};
 use cpu_turns::TurnEnder;
 use pcm_core::reconfiguration::seat::Seat;
 use pcm_proto::method::Management;
-use pcm_proto::reconfiguration::{MeetOrder, MeetingWorld};
+use pcm_proto::reconfiguration::{MeetOrder, MeetingWorld, Trouble};
 use std::{fmt, time::Duration};
 
 /// For one world to be joined. It takes 0.3 to 20 ms; a loaded machine gets much more, and yet the report of a failure
 /// reaches the daemon before its own deadline for the meeting.
 const JOIN_LIMIT: Duration = Duration::from_secs(6);
+
+/// Between the port of a world and the name of its MPI; no port has a second line.
+const MPI_FOLLOWS: char = '\n';
 
 /// Processes that have met.
 #[derive(Debug)]
@@ -46,6 +50,18 @@ pub(super) enum MeetError {
     NotNamed,
     /// The order names no port of a world, or one that is no text of C.
     NoPort { world: u32 },
+    /// Processes that join have another MPI, which these would not understand.
+    OtherMpi { old: String, new: String },
+}
+
+impl MeetError {
+    /// Another MPI helps no relaunch either: ranks of both could start, and could not go on.
+    pub(super) fn trouble(&self) -> Trouble {
+        match self {
+            Self::OtherMpi { .. } => Trouble::Program,
+            _ => Trouble::Joining,
+        }
+    }
 }
 
 impl From<MpiError> for MeetError {
@@ -67,6 +83,7 @@ pub(super) struct Attendant<'a> {
 /// Joins. Every process that the order names does the same.
 pub(super) fn meet(attendant: &Attendant<'_>, order: &MeetOrder) -> Result<Meeting, MeetError> {
     let _errors = attendant.own.errors_returned();
+    check_mpis(attendant.seat, order)?;
     let rank = attendant.seat.transfer_rank(order).ok_or(MeetError::NotNamed)?;
     if let (Management::Baseline, [world]) = (order.method.management, order.worlds.as_slice()) {
         return meet_apart(attendant, order, world, rank);
@@ -113,6 +130,29 @@ fn meet_apart(
     Ok(Meeting { transfer, next, links })
 }
 
+/// How a world that joins is found: its port, and which MPI opened it. Ranks that open none say which they have.
+pub(super) fn address(port: Option<&Port>) -> String {
+    let port = port.map(Port::name).unwrap_or_default();
+    format!("{port}{MPI_FOLLOWS}{}", mpi_name())
+}
+
+/// Each side looks at the other: with another MPI neither would understand what it connects to.
+fn check_mpis(seat: Seat, order: &MeetOrder) -> Result<(), MeetError> {
+    let own = mpi_name();
+    let is_newcomer = matches!(seat, Seat::Newcomer { .. });
+    let worlds = order.worlds.iter().map(|world| &world.port).filter(|_| !is_newcomer);
+    let mut said = worlds.chain(is_newcomer.then_some(&order.port));
+    let theirs = said.find_map(|said| {
+        let (_, theirs) = said.split_once(MPI_FOLLOWS)?;
+        (theirs != own).then(|| theirs.to_owned())
+    });
+    match theirs {
+        None => Ok(()),
+        Some(theirs) if is_newcomer => Err(MeetError::OtherMpi { old: theirs, new: own }),
+        Some(theirs) => Err(MeetError::OtherMpi { old: own, new: theirs }),
+    }
+}
+
 /// Connects `group` with a world, or the world with whoever comes.
 fn join(
     attendant: &Attendant<'_>,
@@ -141,8 +181,9 @@ fn connect(
         let port = port.map_or_else(|| Port::named("").map_err(|_| no_port()), Ok)?;
         Ok(attendant.own.accept(&port, 0, JOIN_LIMIT)?)
     } else {
-        let port = Port::named(&world.port).ok().filter(|_| !world.port.is_empty());
-        Ok(group.connect(&port.ok_or_else(no_port)?, 0, JOIN_LIMIT)?)
+        let (port, _) = world.port.split_once(MPI_FOLLOWS).ok_or_else(no_port)?;
+        let port = Port::named(port).map_err(|_| no_port())?;
+        Ok(group.connect(&port, 0, JOIN_LIMIT)?)
     }
 }
 
@@ -182,6 +223,11 @@ impl fmt::Display for MeetError {
         match self {
             Self::Mpi(error) => error.fmt(f),
             Self::NotNamed => f.write_str("the call to the meeting does not name this process; this is a defect"),
+            Self::OtherMpi { old, new } => write!(
+                f,
+                "the ranks have {old}, and processes that join them {new}; give all the same with 'run --mpi-lib' \
+                 or PCM_MPI"
+            ),
             Self::NoPort { world } => write!(f, "no port of world {world} is known; this is a defect"),
         }
     }

@@ -1,7 +1,7 @@
 //! A process's part in a job that daemons run: what it announces, what it hears, where its reconfiguration stands.
 //! Carries nothing out; `hold.rs` does.
 
-use super::{early::Early, joint::Joint};
+use super::{early::Early, joint::Joint, meeting::address};
 use crate::{
     channel::ChannelError,
     mpi::{Communicator, Port},
@@ -85,7 +85,7 @@ impl Part {
                 let rank = progress.world_rank.load(Relaxed) as u32;
                 // A world without a port cannot be met; the attempt fails and says so.
                 port = (rank == 0).then(|| Port::open().ok()).flatten();
-                let name = port.as_ref().map(Port::name).unwrap_or_default();
+                let name = port.as_ref().map(|port| address(Some(port))).unwrap_or_default();
                 let (side, ready) = RankSide::newcomer(Moment(0), world, rank, name, limits);
                 told.push(ready);
                 (side, Seat::Newcomer { world, rank })
@@ -225,6 +225,13 @@ impl Part {
             ReconfigurationReport::AtCeiling { .. } => self.delay(Phase::Converging),
             _ => {}
         }
+        let report = match report {
+            ReconfigurationReport::AtCeiling { iteration, .. } if self.seat == Seat::Member(Rank(0)) => {
+                let port = address(None);
+                ReconfigurationReport::AtCeiling { iteration, port }
+            }
+            report => report,
+        };
         _ = self.started.channel.send(&AppToDaemon::Reconfiguration(report));
         if has_met {
             self.delay(Phase::Moving);
