@@ -29,8 +29,15 @@ use std::{
 pub const NODES: usize = 4;
 const RANKS_MAX: usize = 6;
 
-/// Changes of one job in a normal run.
-const CHANGES: u64 = 6;
+/// Changes of a program's job in a normal run. They take a third of a second each, and fifty of them fit into the time
+/// that a run may take.
+pub const MANY_CHANGES: u64 = 50;
+
+/// The same for a program in Python, whose new ranks take seconds to begin.
+pub const PYTHON_CHANGES: u64 = 20;
+
+/// The same for a program that is no example.
+pub const SOME_CHANGES: u64 = 6;
 
 /// So many changes bring one more kill.
 const CHANGES_PER_KILL: u64 = 25;
@@ -65,6 +72,8 @@ pub struct Example {
     /// The arguments for so many iterations with such a pause.
     pub arguments: fn(&Path, u64, Duration) -> Vec<String>,
     pub variables: Vec<(&'static str, OsString)>,
+    /// Changes of one job in a normal run.
+    pub changes: u64,
     /// Iterations for one change or kill: each takes as long as some tens of iterations, and a new rank that is a
     /// Python program begins a second or two after it is asked for.
     pub iterations_each: u64,
@@ -300,7 +309,7 @@ pub struct Course {
 /// Changes and kills at random, then a restart from files: the result is that of the undisturbed plain program.
 pub fn assert_survives(example: &Example, cluster: Cluster) {
     let course = Course {
-        changes: asked::number("PCM_CHAOS_ROUNDS").unwrap_or(CHANGES),
+        changes: asked::number("PCM_CHAOS_ROUNDS").unwrap_or(example.changes),
         seed: asked::number("PCM_CHAOS_SEED").unwrap_or(1),
         kills_in_changes: false,
     };

@@ -31,6 +31,7 @@ fn various(seed: u64) -> Example {
         malleable: program,
         arguments: |_, iterations, pause| vec![iterations.to_string(), micros(pause)],
         variables: vec![("VARIOUS_SEED", seed.to_string().into())],
+        changes: CHANGES,
         iterations_each: 90,
         is_exact: true,
         restarts_on_the_same_number: false,

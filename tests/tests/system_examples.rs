@@ -4,7 +4,10 @@ use std::{fs, path::Path, process::Command};
 use tests::{
     binaries::built,
     cluster::{Cluster, LIMIT},
-    example::{Example, NODES, assert_agrees, assert_survives, compile, for_python, micros, mpi_compiler, source},
+    example::{
+        Example, MANY_CHANGES, NODES, PYTHON_CHANGES, assert_agrees, assert_survives, compile, for_python, micros,
+        mpi_compiler, source,
+    },
     limited,
     skip::cannot_run,
 };
@@ -33,7 +36,8 @@ fn particles(folder: &Path) -> Example {
             ["800", "20", "12", &iterations, &pause, &log].map(str::to_owned).into()
         },
         variables: Vec::new(),
-        iterations_each: 250,
+        changes: MANY_CHANGES,
+        iterations_each: 60,
         is_exact: true,
         restarts_on_the_same_number: false,
     }
@@ -67,7 +71,8 @@ fn sparse_cg(folder: &Path) -> Option<Example> {
             vec![mesh, steps.to_string(), micros(pause)]
         },
         variables: Vec::new(),
-        iterations_each: 80, // of some dozens of collectives each
+        changes: MANY_CHANGES,
+        iterations_each: 30, // of some dozens of collectives each
         is_exact: false,
         restarts_on_the_same_number: false,
     })
@@ -85,7 +90,8 @@ fn gray_scott() -> Option<Example> {
             ["60", "40", &iterations, &pause].map(str::to_owned).into()
         },
         variables: for_python()?,
-        iterations_each: 400,
+        changes: PYTHON_CHANGES,
+        iterations_each: 130,
         is_exact: true,
         restarts_on_the_same_number: false,
     })

@@ -3,17 +3,16 @@
 
 use std::{collections::BTreeSet, ffi::OsString, fs, path::Path, process::Command, time::Duration};
 use tests::{
-    asked,
     binaries::built,
     cluster::{Cluster, LIMIT},
-    example::{Course, Example, NODES, assert_agrees, assert_survives_all, for_python, micros, mpi_compiler, source},
+    example::{
+        Example, MANY_CHANGES, NODES, PYTHON_CHANGES, assert_agrees, assert_survives, for_python, micros, mpi_compiler,
+        source,
+    },
     language::{fortran, with_modules},
     limited,
     pieces::{pieces, root},
 };
-
-/// Changes of one job in a normal run; fifty were done when the programs were written.
-const CHANGES: u64 = 3;
 
 fn python(name: &'static str, arguments: fn(&Path, u64, Duration) -> Vec<String>) -> Option<Example> {
     let command = |file: String| -> Vec<OsString> { vec!["python3".into(), source(name).join(file).into_os_string()] };
@@ -23,7 +22,8 @@ fn python(name: &'static str, arguments: fn(&Path, u64, Duration) -> Vec<String>
         malleable: command(format!("{name}.py")),
         arguments,
         variables: for_python()?,
-        iterations_each: 320,
+        changes: PYTHON_CHANGES,
+        iterations_each: 130,
         is_exact: true,
         restarts_on_the_same_number: false,
     })
@@ -57,7 +57,8 @@ fn jacobi3d(folder: &Path) -> Option<Example> {
             ["9", "17", "14", &iterations, &pause].map(str::to_owned).into()
         },
         variables: Vec::new(),
-        iterations_each: 250,
+        changes: MANY_CHANGES,
+        iterations_each: 60,
         is_exact: true,
         restarts_on_the_same_number: false,
     })
@@ -65,12 +66,7 @@ fn jacobi3d(folder: &Path) -> Option<Example> {
 
 fn assert_agrees_and_survives(example: &Example, cluster: Cluster) {
     assert_agrees(example, cluster.files());
-    let course = Course {
-        changes: asked::number("PCM_CHAOS_ROUNDS").unwrap_or(CHANGES),
-        seed: asked::number("PCM_CHAOS_SEED").unwrap_or(1),
-        kills_in_changes: false,
-    };
-    assert_survives_all(example, cluster, &course);
+    assert_survives(example, cluster);
 }
 
 #[test]

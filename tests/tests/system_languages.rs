@@ -10,7 +10,9 @@ use tests::{
     background::Background,
     binaries::built,
     cluster::{Cluster, LIMIT},
-    example::{Example, NODES, assert_survives, for_python, mpi_compiler, source},
+    example::{
+        Example, MANY_CHANGES, NODES, PYTHON_CHANGES, SOME_CHANGES, assert_survives, for_python, mpi_compiler, source,
+    },
     heat2d::reference_checksum,
     language::{cpp, fortran, with_modules},
     limited,
@@ -36,7 +38,8 @@ fn heat2d(plain: Vec<OsString>, malleable: Vec<OsString>) -> Example {
         malleable,
         arguments,
         variables: Vec::new(),
-        iterations_each: 250,
+        changes: MANY_CHANGES,
+        iterations_each: 60,
         is_exact: true,
         restarts_on_the_same_number: false,
     }
@@ -120,6 +123,7 @@ fn session(program: Vec<OsString>) -> Example {
         malleable: program,
         arguments: |_, iterations, pause| vec![iterations.to_string(), pause.as_micros().to_string()],
         variables: Vec::new(),
+        changes: SOME_CHANGES,
         iterations_each: 250,
         is_exact: true,
         restarts_on_the_same_number: true,
@@ -192,7 +196,8 @@ fn heat2d_in_python_survives_changes_a_kill_and_a_restart() {
     let (plain, malleable) = (source("heat2d/heat2d_plain.py"), source("heat2d/heat2d.py"));
     let example = Example {
         variables,
-        iterations_each: 400,
+        changes: PYTHON_CHANGES,
+        iterations_each: 130,
         ..heat2d(python(plain), python(malleable))
     };
     assert_right(&example, cluster.files());
@@ -220,6 +225,7 @@ fn views_values_hooks_and_custom_data_of_python_survive_changes_a_kill_and_a_res
     let cluster = Cluster::up(NODES as u32);
     let example = Example {
         variables,
+        changes: SOME_CHANGES,
         iterations_each: 400,
         ..session(python(program("session.py")))
     };
