@@ -110,8 +110,12 @@ impl Coordinator {
             ),
         };
         if end.by == EndedBy::Loss {
-            let cause = format!("{who} was ended by its node, which could not reach the rest of the job");
-            return self.lose_ranks(now_us, cause, effects);
+            // A failure that waits for the codes of its mates knows better.
+            if self.failure.is_some() {
+                return;
+            }
+            let reason = format!("{who} was ended by its node, which could not reach the rest of the job");
+            return self.on_hearsay(now_us, end.process, (JobEnd { code: 1, reason }, Fault::Node));
         }
         let code = end.status.shell_code();
         // A code of 0 without MPI_Finalize is a failure all the same.
@@ -224,7 +228,7 @@ impl Coordinator {
         let code = if code & 0xff == 0 { 1 } else { code & 0xff };
         let end = JobEnd { code, reason };
         if is_of_mpi {
-            return self.on_abort_by_mpi(now_us, process, end);
+            return self.on_hearsay(now_us, process, (end, Fault::Rank));
         }
         self.begin_ending(now_us, end, 0, effects);
     }

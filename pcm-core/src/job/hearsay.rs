@@ -1,7 +1,7 @@
-//! Aborts that nobody asked for: MPI in a rank ends its process when it loses contact with another rank. Such an abort
-//! is often heard before the end of the rank that caused it, so that end is awaited for a moment; and as long as a node
-//! with ranks does not answer, its return or its loss. The first cause is named, and counts against the
-//! program. Never decides that a node is lost.
+//! Ends that follow from others: MPI in a rank ends its process when it loses contact with another rank, and a node
+//! ends ranks of a job that cannot go on there. Such an end is often heard before that of the rank that caused it, so
+//! that is awaited for a moment; and as long as a node with ranks does not answer, its return or its loss. The first
+//! cause is named, and counts. Never decides that a node is lost.
 
 use super::coordinator::{Coordinator, Effect};
 use super::phase::Phase;
@@ -16,13 +16,14 @@ use std::collections::BTreeSet;
 const HEARSAY_US: u64 = 300_000;
 
 impl Coordinator {
-    /// MPI in a process met an error it cannot return.
-    pub(super) fn on_abort_by_mpi(&mut self, now_us: u64, process: ProcessId, end: JobEnd) {
+    /// MPI in a process met an error it cannot return, or its node ended it as lost.
+    pub(super) fn on_hearsay(&mut self, now_us: u64, process: ProcessId, (end, fault): (JobEnd, Fault)) {
         if !matches!(self.phase, Phase::Starting | Phase::Running) {
             return;
         }
         let hearsay = self.recovery.hearsay.get_or_insert_with(|| Hearsay {
             end,
+            fault,
             since_us: now_us,
             aborted: BTreeSet::new(),
         });
@@ -66,8 +67,8 @@ impl Coordinator {
         let is_due = self
             .hearsay_deadline()
             .is_some_and(|until_us| all_over || now_us >= until_us);
-        if let Some(Hearsay { end, .. }) = self.recovery.hearsay.take_if(|_| is_due) {
-            self.crash(now_us, end.reason.clone(), (end, Fault::Rank), effects);
+        if let Some(Hearsay { end, fault, .. }) = self.recovery.hearsay.take_if(|_| is_due) {
+            self.crash(now_us, end.reason.clone(), (end, fault), effects);
         }
     }
 }

@@ -53,12 +53,13 @@ pub(super) struct RestartEvent {
     pub(super) started_us: Option<u64>,
 }
 
-/// The first abort by MPI, as long as its cause may still be heard of.
+/// The first end that follows from another one, as long as that may still be heard of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Hearsay {
     pub(super) end: JobEnd,
+    pub(super) fault: Fault,
     pub(super) since_us: u64,
-    /// Whoever aborted like that; their ends say nothing new.
+    /// Those that ended so; their ends say nothing new.
     pub(super) aborted: BTreeSet<ProcessId>,
 }
 
