@@ -149,9 +149,9 @@ static void run(long iterations, std::chrono::microseconds pause, bool has_faili
     std::vector<double> weights(static_cast<std::size_t>(size), 1.5);
     pcm::value<std::size_t> length("length", pcm::joining() ? 0 : 30); // as if it were read from a file
     pcm::array<float> uneven("uneven", {*length}, {pcm::weighted(0, weights), pcm::constant()});
-    std::vector<double> held, next;
     std::vector<double> costs(50, 1.0);
     costs[3] = 20.0;
+    std::vector<double> held, next;
     auto by_costs = pcm::joining() ? pcm::block(0) : pcm::costs(0, costs);
     pcm::adopt("held", held, {50, 3}, {by_costs});
     pcm::adopt("next", next, {50, 3}, {by_costs});

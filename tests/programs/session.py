@@ -147,10 +147,10 @@ def main():
     owners = np.zeros(CELLS, np.intc)
     divide(owners, pcm.size())
     cells = pcm.rows("cells", pcm.owner_list("owners", CELLS, owners, divide), np.int64)
-    lines = pcm.rows("lines", held, np.int32)
     plate, next_plate = (pcm.adopt(name, (31, 5), resize=resize) for name in ("plate", "next plate"))
     assert raises(pcm.adopt, "bad", 4, pcm.block(1)) and raises(lambda: pcm.adopt("bad", 90, resize=lambda _: []))
     assert raises(lambda: pcm.adopt("bad", (90, 4), resize=lambda shape: np.zeros(shape, order="F")))
+    lines = pcm.rows("lines", held, np.int32)
     mark = [("id", np.int64), ("value", np.int64)]
     marks = pcm.records("marks", mark, lambda record, ranks: record["id"] % ranks)
     if not pcm.joining():

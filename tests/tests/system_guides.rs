@@ -112,7 +112,8 @@ fn the_guides_name_nothing_that_the_modules_lack() {
     };
     for word in words("guide-fortran.md", "pcm_") {
         let name = format!("pcm_{word}");
-        assert!(module.contains(&name) || header.contains(&name), "{name}");
+        let is_library = word == "abi";
+        assert!(is_library || module.contains(&name) || header.contains(&name), "{name}");
     }
     for word in words("guide-cpp.md", "pcm::") {
         assert!(cpp.contains(&word), "pcm::{word}");
