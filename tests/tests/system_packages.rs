@@ -507,7 +507,6 @@ fn the_crate_for_rust_programs_is_packed_with_all_that_it_needs() {
     // Each is compiled from its package alone, and nothing is fetched.
     let mut cargo = command_of(env!("CARGO"), &["package", "--offline", "--allow-dirty"]);
     cargo.args(CRATES.iter().flat_map(|name| ["-p", name]));
-    cargo.args(["--features", "pcm/ndarray"]);
     cargo.arg("--target-dir").arg(folder.path());
     cargo.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a checkout"));
     cargo.envs([("CARGO_PROFILE_DEV_DEBUG", "0"), ("CARGO_INCREMENTAL", "0")]);
