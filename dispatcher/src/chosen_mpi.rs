@@ -3,10 +3,9 @@
 
 use crate::failure::Failure;
 use crate::program::{self, Abi, Linked};
-use pcm_core::mpi_settings::{Circumstances, Setting, Source, settings};
-use pcm_proto::app::environment::{MPI_ABI, MPI_LIBRARY, WAIT};
+use pcm_core::mpi_settings::{Circumstances, Setting, Source, is_polite, settings};
+use pcm_proto::app::environment::{MPI_ABI, MPI_LIBRARY};
 use pcm_proto::job::JobSpec;
-use pcm_proto::waiting::Waiting;
 use std::env;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -81,13 +80,10 @@ pub(crate) fn explained(chosen: Option<&Chosen>, spec: &JobSpec) -> String {
         Some(Chosen { libpcm, mpi }) => (libpcm.as_str(), mpi.as_str()),
         None => ("not preloaded: --no-preload", "what the ranks load"),
     };
-    let is_polite = variable(spec, WAIT)
-        .and_then(|word| word.to_str()?.parse::<Waiting>().ok())
-        .is_some_and(Waiting::is_polite);
     let of = |is_oversubscribed| {
         let circumstances = Circumstances {
             is_oversubscribed,
-            is_polite,
+            is_polite: is_polite(spec),
             interface: None,
         };
         settings(circumstances, &spec.env, &spec.mpi_settings)

@@ -1,6 +1,9 @@
 //! Which variables of the MPI library are set for a job, and why. The user's word is stronger than ours: a variable in
 //! the environment of `run` stays as it is, and one named on the command line beats both.
 
+use pcm_proto::app::environment::WAIT;
+use pcm_proto::job::JobSpec;
+use pcm_proto::waiting::Waiting;
 use serde::{Deserialize, Serialize};
 
 /// Who decided a value.
@@ -23,6 +26,14 @@ pub struct Setting {
     pub source: Source,
     /// Why we set it; empty where only the user did.
     pub why: String,
+}
+
+/// Whether ranks of this job leave their CPU to others while they wait.
+#[must_use]
+pub fn is_polite(spec: &JobSpec) -> bool {
+    let mut told = spec.env.iter().rev().filter(|(name, _)| name == WAIT.as_bytes());
+    let word = told.next().and_then(|(_, word)| str::from_utf8(word).ok());
+    word.and_then(|word| word.parse().ok()).is_some_and(Waiting::is_polite)
 }
 
 /// What the defaults depend on.

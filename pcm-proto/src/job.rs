@@ -98,8 +98,7 @@ impl JobSpec {
     #[must_use]
     pub fn command_of(&self, rank: Rank) -> Option<(u32, &Command)> {
         let mut below = 0;
-        let numbered = (0..).zip(&self.commands);
-        numbered.into_iter().find(|(_, command)| {
+        (0..).zip(&self.commands).find(|(_, command)| {
             below += command.count;
             rank.0 < below
         })

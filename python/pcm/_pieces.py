@@ -37,6 +37,15 @@ class _Pieces:
         view = self._views[key] = make(address, (length,), dtype, self._known)
         return view
 
+    def _counted(self, key: str, function: Callable[..., int], dtype: np.dtype) -> View:
+        """What a function of the library returns, with its length."""
+        view = self._views.get(key)
+        if view is None:
+            count = ctypes.c_size_t()
+            address = found(function(self._in_c, ctypes.byref(count)))
+            view = self._made(key, address, count.value, dtype)
+        return view
+
 
 class OwnerList(_Pieces):
     """The owners of rows; `owner_list` makes it."""
@@ -51,12 +60,7 @@ class OwnerList(_Pieces):
     @property
     def numbers(self) -> View:
         """The rows of this rank, rising. Only to be read."""
-        view = self._views.get("numbers")
-        if view is None:
-            count = ctypes.c_size_t()
-            address = found(library.pcm_row_numbers(self._in_c, ctypes.byref(count)))
-            view = self._made("numbers", address, count.value, np.dtype(np.uintp))
-        return view
+        return self._counted("numbers", library.pcm_row_numbers, np.dtype(np.uintp))
 
     def owner(self, row: int) -> int:
         """The rank that owns a row."""
@@ -127,12 +131,7 @@ class Records(_Pieces):
     @property
     def local(self) -> View:
         """The records of this rank, in the memory of the library: no copy."""
-        view = self._views.get("records")
-        if view is None:
-            count = ctypes.c_size_t()
-            address = found(library.pcm_record_data(self._in_c, ctypes.byref(count)))
-            view = self._made("records", address, count.value, self.dtype)
-        return view
+        return self._counted("records", library.pcm_record_data, self.dtype)
 
     def resize(self, count: int) -> None:
         """Keeps the first records; new ones are zero."""

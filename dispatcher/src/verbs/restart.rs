@@ -211,12 +211,17 @@ fn spec(args: &Args, checkpoint: &Checkpoint) -> Result<JobSpec, Failure> {
         NodeName::new(name)
             .map_err(|error| Failure::usage(format!("--nodes {name:?}: {error}; 'pcmctl nodes' lists them")))
     });
+    let (min, max) = if programs.is_empty() {
+        (1, RANKS_MAX)
+    } else {
+        (size, size)
+    };
     let mut spec = JobSpec {
         registered: Registered::default(),
         name: name.unwrap_or_else(|| "restarted".to_owned()),
         size,
-        min: if programs.is_empty() { 1 } else { size },
-        max: if programs.is_empty() { RANKS_MAX } else { size },
+        min,
+        max,
         nodes: nodes.collect::<Result<_, _>>()?,
         per_node: None,
         policy: None,

@@ -139,7 +139,7 @@ impl Participant {
                 u32::try_from(at).ok().map(Rank)
             };
             let start = self.with_programs(start, rank);
-            self.take_in(&start, (order.number, worlds), |_| None, effects);
+            self.take_in(start, (order.number, worlds), |_| None, effects);
         }
         let started = self.started(order.number);
         effects.extend(started.map(|message| Effect::Send {
@@ -172,7 +172,7 @@ impl Participant {
                 .map(|(_, rank)| *rank)
         };
         let start = self.with_programs(start, rank);
-        self.take_in(&start, (NO_ORDER, 1), place, effects);
+        self.take_in(start, (NO_ORDER, 1), place, effects);
     }
 
     /// The world with the programs of its ranks, where the job has several.
@@ -204,13 +204,13 @@ impl Participant {
     /// Starts this node's processes of a world, one of so many that an order begins together.
     fn take_in(
         &mut self,
-        start: &WorldStart,
+        start: WorldStart,
         (order, worlds): (u32, u32),
         place: impl Fn(ProcessId) -> Option<Newcomer>,
         effects: &mut Vec<Effect>,
     ) {
         let mut here = Vec::new();
-        for (world_rank, (process, node)) in worlds::ranks_of(start).enumerate() {
+        for (world_rank, (process, node)) in worlds::ranks_of(&start).enumerate() {
             if start.nodes[node as usize] != self.own || self.processes.contains_key(&process) {
                 continue;
             }
@@ -246,7 +246,7 @@ impl Participant {
             self.world_next = self.world_next.max(start.world.0 + 1);
         }
         self.worlds
-            .insert(start.world, LocalWorld::new(&self.own, start.clone(), kvsname, here));
+            .insert(start.world, LocalWorld::new(&self.own, start, kvsname, here));
     }
 
     pub(super) fn mark_leaving(&mut self, processes: &[ProcessId]) {

@@ -104,7 +104,10 @@ pub(super) fn place_restarted(table: &Table, job: JobId, count: u32, cx: &Contex
     let host = memory_host(coordinator, cx);
     let find = |per_node| place(table, (&spec.nodes, count), per_node, host, cx);
     // Nodes may be lost: closer together is better than not at all.
-    let placed = find(PerNode::of(spec, &[])).or_else(|_| find(None));
+    let placed = find(PerNode::of(spec, &[])).or_else(|refusal| match spec.per_node {
+        Some(_) => find(None),
+        None => Err(refusal),
+    });
     let placed = placed.map_err(|refusal| refusal.message + &led.leading.hint())?;
     led.leading.restarted(placed_for(spec, placed, cx))
 }

@@ -3,12 +3,11 @@
 
 use super::environment::{Belonging, environment};
 use crate::job::participant::{Newcomer, Participant};
-use crate::mpi_settings::{Circumstances, settings};
+use crate::mpi_settings::{Circumstances, is_polite, settings};
 use pcm_proto::app::environment as names;
 use pcm_proto::ids::{NodeName, ProcessId, Rank};
 use pcm_proto::job::JobSpec;
 use pcm_proto::keeper::{ProcessKey, ProcessSpec};
-use pcm_proto::waiting::Waiting;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -133,13 +132,6 @@ impl Launcher {
             },
         })
     }
-}
-
-/// Whether ranks of this job leave their CPU to others while they wait.
-fn is_polite(spec: &JobSpec) -> bool {
-    let mut told = spec.env.iter().rev().filter(|(name, _)| name == names::WAIT.as_bytes());
-    let word = told.next().and_then(|(_, word)| str::from_utf8(word).ok());
-    word.and_then(|word| word.parse().ok()).is_some_and(Waiting::is_polite)
 }
 
 /// What a process that a reconfiguration started is told of the layout it is planned for.

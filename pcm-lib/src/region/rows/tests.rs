@@ -22,7 +22,11 @@ fn length(row: u64) -> usize {
 
 fn filled(partition: &Partition, rank: u32) -> Rows {
     let own = interval(partition, rank);
-    let mut rows = Rows::new(Like::Array(LIKE), vec![1, 4], vec![own.clone()]);
+    of_rows(Rows::new(Like::Array(LIKE), vec![1, 4], vec![own.clone()]), own)
+}
+
+/// With the entries of these rows.
+fn of_rows(mut rows: Rows, own: impl Iterator<Item = u64> + Clone) -> Rows {
     let lengths: Vec<usize> = own.clone().map(length).collect();
     rows.set_lengths(&lengths).unwrap();
     let entries = own.flat_map(|row| (0..length(row)).map(move |place| (row, place)));
@@ -136,16 +140,8 @@ fn listed(list: &[u32], rank: u32, ranks: u32) -> (Rc<RefCell<Owners>>, Rows) {
     let owners = Owners::new(list.len(), Some(list.to_vec()), (rank, ranks), None).unwrap();
     let owners = Rc::new(RefCell::new(owners));
     let own = owners.borrow().own();
-    let mut rows = Rows::new(Like::Owners(LIKE, Rc::clone(&owners)), vec![1, 4], own.clone());
-    let own = own.into_iter().flatten();
-    let lengths: Vec<usize> = own.clone().map(length).collect();
-    rows.set_lengths(&lengths).unwrap();
-    let entries = own.flat_map(|row| (0..length(row)).map(move |place| (row, place)));
-    for (n, (row, place)) in entries.enumerate() {
-        rows.column(0).unwrap()[n] = place as u8;
-        rows.column(1).unwrap()[4 * n..][..4].copy_from_slice(&(row as u32).to_le_bytes());
-    }
-    (owners, rows)
+    let rows = Rows::new(Like::Owners(LIKE, Rc::clone(&owners)), vec![1, 4], own.clone());
+    (owners, of_rows(rows, own.into_iter().flatten()))
 }
 
 #[test]
