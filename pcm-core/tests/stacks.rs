@@ -117,6 +117,24 @@ fn lines_of_python_are_named_where_they_were_read() {
 }
 
 #[test]
+fn a_function_that_comes_with_python_is_named_with_the_line_of_the_program_that_called_it() {
+    let with_file = |file: &str| {
+        let mut python = stack(1, "fetch", 41);
+        let mut inner = frame("Queue.get", 171);
+        inner.file = Some(file.to_owned());
+        python.stack.threads[0].frames.insert(0, inner);
+        said(python.clone(), python)
+    };
+    let text = with_file("/usr/lib/python3.11/queue.py");
+    assert!(
+        text.ends_with("which is in Queue.get() queue.py:171, called by fetch() heat2d.c:41"),
+        "{text}"
+    );
+    let text = with_file("/env/lib/python3.11/site-packages/solver/queue.py");
+    assert!(text.ends_with("which is in Queue.get() queue.py:171"), "{text}");
+}
+
+#[test]
 fn a_library_without_lines_is_named_with_the_line_that_called_it() {
     let multiplies = |function: &str| {
         let mut python = stack(1, "solve", 41);

@@ -13,10 +13,11 @@ pub(crate) enum Whose {
     Interpreter,
 }
 
-const MPI: [&str; 15] = [
+const MPI: [&str; 16] = [
     "libmpi",
     "libpmpi",
     "libpcm.",
+    "libpcm_abi.",
     "libfabric",
     "libucp",
     "libuct",
@@ -83,8 +84,12 @@ pub(crate) fn is_python(name: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(|first: char| first.is_ascii_digit()))
 }
 
-/// Whose a function is that lies in a program's own file.
-pub(crate) fn of_function(name: &str) -> Whose {
+/// Whose a function is that lies in a program's own file, by its name and its source.
+pub(crate) fn of_function(name: &str, source: Option<&str>) -> Whose {
+    // Parts of the C++ library are compiled into programs.
+    if source.is_some_and(|source| source.contains("/include/") && source.contains("/c++/")) {
+        return Whose::System;
+    }
     let begins = |names: &[&str]| names.iter().any(|one| name.starts_with(one));
     if begins(&[
         "MPI_",
@@ -117,6 +122,7 @@ mod tests {
             ("heat2d", Whose::Program),
             ("libmpich.so.12", Whose::Mpi),
             ("libpcm.so.0", Whose::Mpi),
+            ("libpcm_abi.so.0", Whose::Mpi),
             ("libpcmodel.so", Whose::Program),
             ("libc.so.6", Whose::System),
             ("libcfd.so", Whose::Program),
@@ -142,8 +148,14 @@ mod tests {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             assert_eq!(of_file(name, Some(path)), whose, "{name}");
         }
-        assert_eq!(of_function("PMPI_Recv"), Whose::Mpi);
-        assert_eq!(of_function("exchange"), Whose::Program);
-        assert_eq!(of_function("core::ops::function::FnOnce::call_once"), Whose::System);
+        let gthr = "/usr/include/x86_64-linux-gnu/c++/14/bits/gthr-default.h";
+        for (function, source, whose) in [
+            ("PMPI_Recv", None, Whose::Mpi),
+            ("exchange", Some("/home/user/include/exchange.hpp"), Whose::Program),
+            ("core::ops::function::FnOnce::call_once", None, Whose::System),
+            ("__gthread_mutex_lock", Some(gthr), Whose::System),
+        ] {
+            assert_eq!(of_function(function, source), whose, "{function}");
+        }
     }
 }

@@ -62,8 +62,13 @@ impl Lines {
     }
 }
 
-/// A name without the types of its parameters and without Rust's hash.
+/// A name without the types of its parameters and without Rust's hash; of a procedure in a Fortran module, as debuggers
+/// write it.
 fn plain(name: std::borrow::Cow<'_, str>) -> String {
+    let of_module = name.strip_prefix("__").and_then(|name| name.split_once("_MOD_"));
+    if let Some((module, procedure)) = of_module {
+        return format!("{module}::{procedure}");
+    }
     let name = name.split('(').next().filter(|name| !name.is_empty()).unwrap_or(&name);
     match name.rsplit_once("::h") {
         Some((front, hash)) if hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
@@ -80,6 +85,7 @@ mod tests {
     #[test]
     fn names_lose_parameters_and_hashes() {
         assert_eq!(plain("grid::exchange(double*, int)".into()), "grid::exchange");
+        assert_eq!(plain("__grid_MOD_exchange".into()), "grid::exchange");
         assert_eq!(plain("heat2d::step::h0123456789abcdef".into()), "heat2d::step");
         assert_eq!(
             plain("(anonymous namespace)::f(int)".into()),

@@ -257,8 +257,8 @@ impl Reader {
             }
             let found = self.lines.at(file, place.address).into_iter();
             frames.extend(found.map(|frame| {
-                let function = frame.function.as_deref();
-                (function.map_or(Whose::Program, classify::of_function), frame)
+                let whose = |name: &str| classify::of_function(name, frame.file.as_deref());
+                (frame.function.as_deref().map_or(Whose::Program, whose), frame)
             }));
         }
         frames

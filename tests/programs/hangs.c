@@ -5,11 +5,16 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -139,6 +144,110 @@ static APART void stop_here(void)
     sink += 1;
 }
 
+static APART void wait_semaphore(void)
+{
+    sem_t free_places;
+    sem_init(&free_places, 0, 0);
+    sem_wait(&free_places); /* at: wait_semaphore */
+    sink += 1;
+}
+
+static APART void wait_file(void)
+{
+    struct stat data;
+    struct timespec span = {2, 0};
+    while (stat("/nonexistent/signal of another program", &data) != 0)
+        nanosleep(&span, NULL); /* at: wait_file */
+    sink += 1;
+}
+
+/* Stopped by a debugger, a child, which attaches and goes to sleep. */
+static APART void be_debugged(void)
+{
+    int ends[2];
+    char byte;
+    if (pipe(ends) != 0)
+        abort();
+    pid_t child = fork();
+    if (child == 0) {
+        if (read(ends[0], &byte, 1) == 1)
+            ptrace(PTRACE_ATTACH, getppid(), NULL, NULL);
+        for (;;)
+            pause();
+    }
+    prctl(PR_SET_PTRACER, child);
+    if (write(ends[1], "x", 1) != 1)
+        abort();
+    for (;;)
+        pause(); /* at: be_debugged */
+}
+
+/* Sends of two ranks to each other that return only once they are received. */
+static APART void send_first(void)
+{
+    int peer = rank ^ 1, data = rank;
+    MPI_Ssend(&data, 1, MPI_INT, peer, 7, MPI_COMM_WORLD); /* at: send_first */
+    MPI_Recv(&data, 1, MPI_INT, peer, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    sink += data;
+}
+
+/* One message fewer than are waited for. */
+static APART void wait_for_all(void)
+{
+    int data[3];
+    MPI_Request requests[3];
+    for (int i = 0; i < 3; i++)
+        MPI_Irecv(&data[i], 1, MPI_INT, 0, 7, MPI_COMM_WORLD, &requests[i]);
+    MPI_Waitall(3, requests, MPI_STATUSES_IGNORE); /* at: wait_for_all */
+    sink += data[0];
+}
+
+static APART void look_first(void)
+{
+    MPI_Status status;
+    MPI_Probe(0, 7, MPI_COMM_WORLD, &status); /* at: look_first */
+    sink += status.MPI_TAG;
+}
+
+static APART void meet_later(void)
+{
+    MPI_Request request;
+    MPI_Ibarrier(MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE); /* at: meet_later */
+    sink += 1;
+}
+
+static APART void divide(void)
+{
+    MPI_Comm half;
+    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half); /* at: divide */
+    MPI_Comm_free(&half);
+}
+
+/* A word in memory that both sides share, which the other side never writes. */
+static APART void spin_shared(void)
+{
+    volatile int *word = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    while (*word == 0) /* at: spin_shared */
+        ;
+}
+
+static APART void close_epoch(MPI_Win window)
+{
+    MPI_Win_fence(0, window); /* at: close_epoch */
+    sink += 1;
+}
+
+static void forget_an_epoch(void)
+{
+    int *memory;
+    MPI_Win window;
+    MPI_Win_allocate(sizeof *memory, sizeof *memory, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
+    if (rank == 1)
+        poll_nothing();
+    close_epoch(window);
+}
+
 static APART void work_slowly(void)
 {
     struct timespec span = {0, 300000000};
@@ -177,7 +286,8 @@ int main(int argc, char **argv)
     static const struct { const char *name; void (*away)(void); } ALONE[] = {
         {"fifo", read_fifo}, {"pipe", write_file}, {"flock", lock_file}, {"mutex", take_lock},
         {"condition", wait_signal}, {"join", join_thread}, {"spin", spin}, {"poll", poll_nothing},
-        {"child", wait_child}, {"stop", stop_here},
+        {"child", wait_child}, {"stop", stop_here}, {"semaphore", wait_semaphore}, {"file", wait_file},
+        {"debugger", be_debugged}, {"all", wait_for_all}, {"probe", look_first}, {"shared", spin_shared},
     };
     MPI_Barrier(MPI_COMM_WORLD);
     for (size_t i = 0; i < sizeof ALONE / sizeof ALONE[0]; i++)
@@ -204,6 +314,22 @@ int main(int argc, char **argv)
     } else if (strcmp(mode, "gone") == 0) {
         if (rank != 0)
             exchange(0, 7, MPI_COMM_WORLD);
+    } else if (strcmp(mode, "unmet") == 0) {
+        if (rank == 1)
+            exchange(2, 7, MPI_COMM_WORLD);
+        meet(MPI_COMM_WORLD);
+    } else if (strcmp(mode, "sends") == 0) {
+        send_first();
+    } else if (strcmp(mode, "later") == 0) {
+        if (rank == 1)
+            poll_nothing();
+        meet_later();
+    } else if (strcmp(mode, "split") == 0) {
+        if (rank == 1)
+            exchange(0, 7, MPI_COMM_WORLD);
+        divide();
+    } else if (strcmp(mode, "epoch") == 0) {
+        forget_an_epoch();
     } else if (strcmp(mode, "slow") == 0) {
         for (;;) {
             work_slowly();

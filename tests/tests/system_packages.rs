@@ -347,7 +347,7 @@ fn the_package_for_debian_is_installed_verified_and_removed_again() {
 
     // Its fields are held against the rules above where the program that knows all rules cannot be installed.
     if is_in_path("lintian") {
-        let mut lintian = command_of("lintian", &["--fail-on", "error", "--no-cfg", "--allow-root"]);
+        let mut lintian = command_of("lintian", &["--fail-on", "error,warning", "--no-cfg", "--allow-root"]);
         must(lintian.arg(&package));
     }
 
@@ -373,6 +373,10 @@ fn the_package_for_debian_is_installed_verified_and_removed_again() {
     let version = must(Command::new(root.join("usr/bin/pcmctl")).arg("--version"));
     assert_eq!(version.stdout.trim(), format!("pcmctl {}", env!("CARGO_PKG_VERSION")));
     must(Command::new(root.join("usr/bin/pcm-daemon")).arg("--version"));
+    let triplet = format!("{}-linux-gnu", env::consts::ARCH);
+    let described = root.join("usr/lib").join(triplet).join("pkgconfig/pcm.pc");
+    let described = fs::read_to_string(described).expect("a description");
+    assert!(described.starts_with("prefix=/usr\n"));
     for name in [
         "man/man1/pcmctl-migrate.1.gz",
         "man/man1/pcm-daemon.1.gz",
@@ -550,4 +554,36 @@ fn the_crate_for_rust_programs_is_packed_with_all_that_it_needs() {
         let licence = fs::symlink_metadata(licence).expect("unpacked to be compiled");
         assert!(licence.is_file() && licence.len() > 500, "{name}: {licence:?}");
     }
+    is_used_with_views(folder.path());
+}
+
+/// Of a program that has its dependencies from packages.
+const WITH_VIEWS: &str = "use ndarray::ArrayView2;\n\
+                          use pcm::{Array, Session, Views};\n\
+                          pub fn sum(session: &Session, plate: Array<f64>) -> f64 {\n\
+                          \x20   let plate: ArrayView2<'_, f64> = session.view(plate);\n\
+                          \x20   plate.sum()\n\
+                          }\n";
+
+/// Packing compiles each crate with its own choice of features; a program may ask for more.
+fn is_used_with_views(packed: &Path) {
+    let user = packed.join("user");
+    fs::create_dir_all(user.join("src")).expect("a folder of the test");
+    fs::write(user.join("src/lib.rs"), WITH_VIEWS).expect("a program of the test");
+    let version = env!("CARGO_PKG_VERSION");
+    let mut manifest = format!(
+        "[package]\nname = \"user\"\nedition = \"2024\"\n[workspace]\n[dependencies]\n\
+         pcm = {{ version = \"{version}\", features = [\"ndarray\"] }}\n\
+         ndarray = {{ version = \"0.17\", default-features = false }}\n[patch.crates-io]\n"
+    );
+    for name in CRATES {
+        manifest += &format!("{name} = {{ path = \"../package/{name}-{version}\" }}\n");
+    }
+    fs::write(user.join("Cargo.toml"), manifest).expect("a manifest of the test");
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a checkout");
+    fs::copy(checkout.join("Cargo.lock"), user.join("Cargo.lock")).expect("versions that are at hand");
+    let mut cargo = command_of(env!("CARGO"), &["check", "--offline"]);
+    cargo.current_dir(&user).arg("--target-dir").arg(packed);
+    let checked = limited::run(&mut cargo, COMPILED_WITHIN);
+    assert!(checked.status.success(), "{checked:?}");
 }

@@ -224,7 +224,10 @@ impl Node {
             Timer::Redial(node) => self.dial_if_needed(&node),
             Timer::Drain => self.with_ending(|ending, jobs, cx| ending.drain_next(jobs, cx)),
             Timer::End => self.with_ending(|ending, jobs, cx| ending.on_end_timer(jobs, cx)),
-            Timer::Leave => self.with_ending(|ending, jobs, cx| ending.leave_when_safe(jobs, cx)),
+            Timer::Leave => {
+                let holds_unsettled = self.store.holds_unsettled();
+                self.with_ending(|ending, jobs, cx| ending.leave_when_safe(holds_unsettled, jobs, cx));
+            }
             Timer::LastWords(key) => self.with_jobs(|jobs, cx| jobs.on_last_words(key, cx)),
             Timer::Agent => self.agent.start(&mut self.out),
             Timer::AgentSilent => self.agent.on_silence_timer(&mut self.out),

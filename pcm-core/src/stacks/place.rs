@@ -20,6 +20,14 @@ pub fn frame_words(frame: &StackFrame) -> String {
     }
 }
 
+/// Whether a function is of the library that comes with Python.
+fn is_of_python(frame: &StackFrame) -> bool {
+    let file = frame.file.as_deref().unwrap_or_default();
+    let below = file.split_once("/lib/python3").map(|(_, below)| below);
+    below.is_some_and(|below| !below.contains("/site-packages/") && !below.contains("/dist-packages/"))
+        || file.starts_with("<frozen ")
+}
+
 fn base(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
@@ -72,10 +80,10 @@ pub(super) fn place(first: Option<&ProcessStack>, second: &ProcessStack, is_in_c
     Some(place_words(inner, outer))
 }
 
-/// A frame in words; if its source is not known, as in a library of Python, also its caller.
+/// A frame in words; if its source is not known, or is Python's own, also its caller in the program.
 fn place_words(inner: &StackFrame, outer: &[StackFrame]) -> String {
-    let caller = outer.iter().find(|frame| frame.file.is_some());
-    match caller.filter(|_| inner.file.is_none()) {
+    let caller = outer.iter().find(|frame| frame.file.is_some() && !is_of_python(frame));
+    match caller.filter(|_| inner.file.is_none() || is_of_python(inner)) {
         Some(caller) => format!("{}, called by {}", frame_words(inner), frame_words(caller)),
         None => frame_words(inner),
     }

@@ -17,6 +17,7 @@ use std::{
 const CONTROL: &str = include_str!("templates/control");
 const COPYRIGHT: &str = include_str!("templates/copyright");
 const CHANGELOG: &str = include_str!("templates/changelog");
+const OVERRIDES: &str = include_str!("templates/lintian-overrides");
 
 /// A library in a folder in which the system looks, so that its list of libraries is made again.
 const TRIGGERS: &str = "activate-noawait ldconfig\n";
@@ -84,7 +85,18 @@ fn for_debian(repository: &Repository, usr: &Path) -> Result<(), Failure> {
         })
         .collect();
     let text = COPYRIGHT.replace("@MIT@", &indented.join("\n"));
-    stage::write(&documents.join("copyright"), text, 0o644)
+    stage::write(&documents.join("copyright"), text, 0o644)?;
+    stage::write(&usr.join("share/lintian/overrides/pcm"), OVERRIDES, 0o644)?;
+    for_cross_compilers(usr)
+}
+
+/// A compiler for another architecture looks for descriptions in the folder of that architecture alone.
+fn for_cross_compilers(usr: &Path) -> Result<(), Failure> {
+    let from = usr.join("lib/pkgconfig");
+    let text = fs::read_to_string(from.join("pcm.pc")).on("read", &from)?;
+    let text = text.replace("${pcfiledir}/../..", "/usr");
+    stage::write(&usr.join(format!("lib/{ARCH}-linux-gnu/pkgconfig/pcm.pc")), text, 0o644)?;
+    fs::remove_dir_all(&from).on("remove", &from)
 }
 
 /// Kilobytes that the files take.

@@ -105,14 +105,15 @@ impl Ending {
             let into = cx.cluster.heirs(1).is_empty().then_some(IntoFiles::Usual);
             jobs.table.on_checkpoint_request(Requester::Nobody, job, into, cx);
         }
-        self.leave_when_safe(jobs, cx);
+        cx.arm(Duration::ZERO, Timer::Leave);
     }
 
-    /// Leaves when those checkpoints are complete, or there is no time left.
-    pub(in crate::node) fn leave_when_safe(&mut self, jobs: &mut Jobs, cx: &mut Context<'_>) {
+    /// Leaves when those checkpoints are complete and what is held here of others has its copies, or there is no time
+    /// left.
+    pub(in crate::node) fn leave_when_safe(&mut self, holds_unsettled: bool, jobs: &mut Jobs, cx: &mut Context<'_>) {
         let Some(notice) = &self.preemption else { return };
         let mut led = jobs.table.led_ids().into_iter().filter_map(|job| jobs.table.led(job));
-        let is_waiting = led.any(|led| led.leading.is_asked());
+        let is_waiting = holds_unsettled || led.any(|led| led.leading.is_asked());
         if is_waiting && cx.now() < notice.until {
             return cx.arm(LOOK_AGAIN, Timer::Leave);
         }

@@ -73,6 +73,8 @@ pub(super) struct CheckpointStore {
     parts: BTreeMap<PartKey, BufferKey>,
     /// Copies that were ever made here.
     copies: u32,
+    /// The last checkpoints that have all the copies they will have.
+    settled: BTreeMap<JobId, CheckpointId>,
 }
 
 impl CheckpointStore {
@@ -430,6 +432,15 @@ impl CheckpointStore {
         say_all_stored(held.filter(|(key, holds)| is_meant(key.job, holds)), step);
     }
 
+    /// Whether a part is held here that may have no copy elsewhere yet.
+    pub(super) fn holds_unsettled(&self) -> bool {
+        let mut own = self.buffers.iter().filter(|(key, _)| !key.is_copy);
+        own.any(|(key, buffer)| {
+            let id = buffer.holds.as_ref().map(|holds| holds.stamp.id);
+            id > self.settled.get(&key.job).copied()
+        })
+    }
+
     /// Whether parts are held here for jobs that this node coordinates.
     pub(super) fn holds_for(&self, node: &NodeName) -> bool {
         self.held_for(node).next().is_some()
@@ -506,6 +517,8 @@ impl CheckpointStore {
 
     /// Older copies are not needed, nor what ended processes left, nor buffers that living ones replaced.
     pub(super) fn on_settled(&mut self, job: JobId, id: CheckpointId, pool: &mut BufferPool, step: &mut Step<'_>) {
+        let settled = self.settled.entry(job).or_insert(id);
+        *settled = id.max(*settled);
         let mut newest: BTreeMap<ProcessId, u32> = BTreeMap::new();
         for key in self.buffers.keys().filter(|key| key.job == job && !key.is_copy) {
             let known = newest.entry(key.process).or_default();
@@ -567,6 +580,8 @@ impl CheckpointStore {
         }
         step.release(over);
         step.out.keeper(DaemonToKeeper::DropKept { keys });
+        let buffers = &self.buffers;
+        self.settled.retain(|job, _| buffers.keys().any(|key| key.job == *job));
     }
 }
 

@@ -53,6 +53,11 @@ impl Store {
         self.checkpoints.records()
     }
 
+    /// Whether a part of a checkpoint is held here that may have no copy elsewhere yet.
+    pub fn holds_unsettled(&self) -> bool {
+        self.checkpoints.holds_unsettled()
+    }
+
     /// Whether parts of checkpoints are held here for jobs that this node coordinates.
     pub fn holds_for(&self, node: &NodeName) -> bool {
         self.checkpoints.holds_for(node)

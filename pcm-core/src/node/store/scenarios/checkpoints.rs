@@ -182,6 +182,16 @@ fn what_ended_processes_left_is_dropped_when_a_later_checkpoint_is_settled() {
 }
 
 #[test]
+fn a_part_may_be_the_only_one_until_its_checkpoint_is_settled() {
+    let mut world = with_part(3);
+    assert!(world.store.holds_unsettled());
+    let id = CheckpointId(1);
+    world.checkpoint(CheckpointMessage::Settled { id });
+    assert!(!world.store.holds_unsettled());
+    assert!(!world.store.records().is_empty(), "it is held all the same");
+}
+
+#[test]
 fn a_part_that_is_here_is_not_copied_again_but_reported() {
     let mut world = with_part(3);
     let ordered = world.order_copy(1, "n2");
