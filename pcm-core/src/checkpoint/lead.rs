@@ -241,6 +241,13 @@ impl Lead {
         out
     }
 
+    /// A node's link is new: an order for a copy, or its answer, may have been lost with the one before.
+    pub fn on_linked(&mut self) {
+        if let Some(making) = self.making.as_mut().filter(|making| making.is_complete) {
+            making.ordered = Moment(0);
+        }
+    }
+
     /// A partner cannot hold a copy of a part: none is waited for.
     pub fn on_not_copied(
         &mut self,

@@ -105,6 +105,23 @@ fn a_copy_that_cannot_be_held_is_not_ordered_again_and_the_checkpoint_settles_wi
 }
 
 #[test]
+fn a_copy_is_ordered_again_at_once_over_a_new_link() {
+    let mut lead = Lead::new(Known::default());
+    let now = Moment(9 * SECOND);
+    for rank in 0..2 {
+        let stored = lead.on_stored(now, &node(rank), part(5, rank, false), partner);
+        assert!(stored.is_ok(), "{stored:?}");
+    }
+    assert_eq!(lead.on_tick(now, partner), []);
+    lead.on_linked();
+    assert!(lead.deadline() < Some(now));
+    let ordered = lead.on_tick(now, partner);
+    let is_copy = |effect: &LeadEffect| matches!(effect, LeadEffect::Copy { .. });
+    assert!(ordered.len() == 2 && ordered.iter().all(is_copy), "{ordered:?}");
+    assert!(lead.deadline() > Some(now), "once");
+}
+
+#[test]
 fn a_checkpoint_is_not_settled_before_the_other_nodes_are_known() {
     let mut lead = Lead::new(Known::default());
     settled(&mut lead, 5);

@@ -280,6 +280,12 @@ impl Leading {
         inputs
     }
 
+    /// A node that has processes of the job is linked again.
+    pub(super) fn on_linked(&mut self, job: JobId, cx: &mut Context<'_>) {
+        self.lead.on_linked();
+        self.arm(job, cx);
+    }
+
     fn arm(&mut self, job: JobId, cx: &mut Context<'_>) {
         self.learns_until.take_if(|_| !self.lead.is_learning());
         let deadline = self.lead.deadline().into_iter().chain(self.learns_until).min();

@@ -123,6 +123,7 @@ impl Job {
             && coordinator.has_node(node)
         {
             led.output(coordinator, |output, view| output.ask(Some(node), view, cx.out));
+            led.leading.on_linked(self.id, cx);
         }
     }
 
