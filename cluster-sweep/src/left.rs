@@ -74,15 +74,16 @@ pub fn held_files() -> BTreeSet<Identity> {
     };
     let mut held = BTreeSet::new();
     for pid in proc_files::pids() {
-        let mapped = proc_files::mapped_files(pid).into_iter();
-        let shared = mapped.filter(|file| file.path.starts_with(SHARED_MEMORY));
-        held.extend(shared.map(|file| (device, file.inode)));
+        // First what is open: a file is closed once it is mapped, and would be seen in neither the other way round.
         let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
         let open = open.filter_map(|entry| fs::metadata(entry.path()).ok());
         held.extend(
             open.map(|metadata| (metadata.dev(), metadata.ino()))
                 .filter(|(on, _)| *on == device),
         );
+        let mapped = proc_files::mapped_files(pid).into_iter();
+        let shared = mapped.filter(|file| file.path.starts_with(SHARED_MEMORY));
+        held.extend(shared.map(|file| (device, file.inode)));
     }
     held
 }

@@ -15,10 +15,10 @@ use std::{
 };
 use tests::{
     asked,
-    cluster::{CRASH_PATIENCE, Cluster},
+    cluster::{CRASH_PATIENCE, Cluster, LIMIT},
     crashing::{Crashing, kill_node},
     heat2d::Closing,
-    processes,
+    limited, processes,
     shared_memory::SMALL_DISK_VARIABLE,
 };
 
@@ -26,6 +26,10 @@ const NODES: usize = 4;
 
 /// Rounds of a normal run: about seven seconds each, two at a time.
 const ROUNDS: u64 = 45;
+
+/// The same on Intel MPI.
+#[cfg(target_arch = "x86_64")]
+const ROUNDS_ON_INTEL: u64 = 8;
 
 /// Clusters at a time; most of a round is waiting.
 const WORKERS: usize = 2;
@@ -51,6 +55,9 @@ const LOST: [&str; 3] = [
     "or their copies were lost with their nodes",
     "most nodes of the cluster cannot be reached",
 ];
+
+/// In the environment of a job.
+type Variables<'a> = &'a [(&'a str, &'a str)];
 
 #[derive(Clone, Copy, Debug)]
 enum Blow {
@@ -106,7 +113,7 @@ fn strike(cluster: &Cluster, blow: Blow, job: &Crashing<'_>) {
 
 /// Its daemon may have been killed a moment ago: there is none to ask for until it is back.
 fn strike_node(cluster: &Cluster, node: &str) {
-    tests::wait::until("a daemon to kill", tests::cluster::LIMIT, || {
+    tests::wait::until("a daemon to kill", LIMIT, || {
         let living = daemons(cluster, node).into_iter().any(processes::is_alive);
         living.then_some(())
     });
@@ -148,8 +155,8 @@ fn boot() -> Cluster {
     cluster
 }
 
-/// One round; whether a node was lost.
-fn round(cluster: &Cluster, seed: u64) -> bool {
+/// One round with these variables in the environment of the job; whether a node was lost.
+fn round(cluster: &Cluster, seed: u64, variables: Variables<'_>) -> bool {
     let mut random = Random::new(seed);
     let files = match random.index(FILES_ONE_IN) {
         0 => Files::Kept,
@@ -167,7 +174,7 @@ fn round(cluster: &Cluster, seed: u64) -> bool {
     if files != Files::No {
         options.extend(["--checkpoint-dir", place]);
     }
-    let job = Crashing::start(cluster, &options, LENGTH);
+    let job = Crashing::start_with(cluster, &options, LENGTH, variables);
     job.wait_for("checkpoint_complete", 1);
     let (mut has_lost_node, mut may_be_lost) = (false, false);
     for _ in 0..=random.index(BLOWS_MAX) {
@@ -188,13 +195,13 @@ fn round(cluster: &Cluster, seed: u64) -> bool {
         job.ends_right();
     }
     if files == Files::Kept && !has_lost_node {
-        damage_and_restart(cluster, &kept, &mut random);
+        damage_and_restart(cluster, &kept, &mut random, variables);
     }
     has_lost_node
 }
 
 /// What was written is damaged or cut short: it is refused, and an older one gives the right result.
-fn damage_and_restart(cluster: &Cluster, directory: &Path, random: &mut Random) {
+fn damage_and_restart(cluster: &Cluster, directory: &Path, random: &mut Random, variables: Variables<'_>) {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut made: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     made.retain(|path| path.join("SEAL").is_file());
@@ -214,7 +221,10 @@ fn damage_and_restart(cluster: &Cluster, directory: &Path, random: &mut Random) 
         file.read_exact_at(&mut byte, at).expect("a byte");
         file.write_all_at(&[byte[0] ^ 0x10], at).expect("a byte");
     }
-    let restart = |path: &Path, ranks: &str| cluster.run(&["restart", path.to_str().expect("UTF-8"), "-n", ranks]);
+    let restart = |path: &Path, ranks: &str| {
+        let mut command = cluster.pcmctl(&["restart", path.to_str().expect("UTF-8"), "-n", ranks]);
+        limited::run(command.envs(variables.iter().copied()), LIMIT)
+    };
     let ranks = (1 + random.index(5)).to_string();
     let refused = restart(&newest, &ranks);
     assert!(
@@ -231,7 +241,7 @@ fn damage_and_restart(cluster: &Cluster, directory: &Path, random: &mut Random) 
     }
 }
 
-fn work(next: &AtomicU64, end: u64, begun: Instant) {
+fn work(next: &AtomicU64, end: u64, begun: Instant, variables: Variables<'_>) {
     let mut cluster: Option<(Cluster, usize)> = None;
     loop {
         let seed = next.fetch_add(1, Relaxed);
@@ -241,7 +251,7 @@ fn work(next: &AtomicU64, end: u64, begun: Instant) {
         let seconds = begun.elapsed().as_secs_f64();
         eprintln!("seed {seed} after {seconds:.0} s; again with PCM_CHAOS_SEED={seed}");
         let (here, jobs) = cluster.take().unwrap_or_else(|| (boot(), 0));
-        if round(&here, seed) || jobs + 1 == JOBS_PER_CLUSTER {
+        if round(&here, seed, variables) || jobs + 1 == JOBS_PER_CLUSTER {
             here.down();
         } else {
             cluster = Some((here, jobs + 1));
@@ -252,16 +262,27 @@ fn work(next: &AtomicU64, end: u64, begun: Instant) {
     }
 }
 
-#[test]
-fn whatever_is_killed_the_result_is_that_of_an_undisturbed_run() {
+fn rounds(usual: u64, variables: Variables<'_>) {
     let seed = asked::number("PCM_CHAOS_SEED");
     let first = seed.unwrap_or(1);
-    let rounds = asked::number("PCM_CHAOS_ROUNDS").unwrap_or(if seed.is_some() { 1 } else { ROUNDS });
+    let rounds = asked::number("PCM_CHAOS_ROUNDS").unwrap_or(if seed.is_some() { 1 } else { usual });
     let (next, begun) = (AtomicU64::new(first), Instant::now());
     thread::scope(|scope| {
         for _ in 0..WORKERS.min(rounds as usize) {
-            scope.spawn(|| work(&next, first + rounds, begun));
+            scope.spawn(|| work(&next, first + rounds, begun, variables));
         }
     });
     eprintln!("{rounds} rounds in {:.0} s", begun.elapsed().as_secs_f64());
+}
+
+#[test]
+fn whatever_is_killed_the_result_is_that_of_an_undisturbed_run() {
+    rounds(ROUNDS, &[]);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn the_same_on_intel_mpi() {
+    let prefix = tests::intel::prefix();
+    rounds(ROUNDS_ON_INTEL, &[("PCM_MPI", prefix.to_str().expect("UTF-8"))]);
 }

@@ -79,6 +79,26 @@ fn ranks_with_different_mpis_are_refused_with_a_line_that_names_them() {
     }
 }
 
+/// Both functions wait for the other ranks there, so both say the MPI before.
+#[test]
+fn ranks_that_start_it_by_a_session_and_by_mpi_init_meet() {
+    for nodes in ["1", "2"] {
+        let cluster = Cluster::up_with(&["--local", nodes]);
+        let program = intel::compiled("tests/programs/session_or_init.c", cluster.files());
+        let mut command = cluster.pcmctl(&["run", "-n", "3", "--"]);
+        command
+            .arg(&program)
+            .env_remove("LD_LIBRARY_PATH")
+            .env("PCM_MPI", its_prefix());
+        let outcome = limited::run(&mut command, LIMIT);
+        assert!(outcome.status.success(), "{outcome:?}");
+        let mut lines: Vec<&str> = outcome.stdout.lines().collect();
+        lines.sort_unstable();
+        assert_eq!(lines, ["by MPI_Init", "by MPI_Init", "by a session"]);
+        cluster.down();
+    }
+}
+
 #[test]
 fn ranks_that_join_with_another_mpi_are_refused_and_the_job_goes_on() {
     let cluster = Cluster::up(2);

@@ -55,8 +55,8 @@ const NEEDS_OTHERS: [Suite; 2] = [Suite::Rdma, Suite::Slurm];
 /// What the suite slurm starts; its tests name them, too, where they are missing.
 const SLURM_PACKAGES: &str = "slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins";
 
-/// Targets with tests of Intel MPI begin so.
-const NEEDS_INTEL: [&str; 2] = ["system_intel", "system_compiled_elsewhere"];
+/// A target with tests of Intel MPI, one of each kind.
+const NEEDS_INTEL: [&str; 3] = ["system_intel", "system_compiled_elsewhere", "fault_chaos"];
 
 /// Tests that need older releases of MPICH.
 const NEEDS_OLDER: &str = "system_compiled_elsewhere";

@@ -7,8 +7,8 @@ use pcm_proto::fnv::fnv1a_32;
 pub const OF_WORLDS: &str = "mpich_shm_";
 
 /// How MPI libraries and what they are built on begin the names of files that they unlink themselves in good time:
-/// MPICH, UCX, libfabric.
-const TRANSIENT: [&str; 4] = ["mpich_shar_tmp", "ucx_shm_posix_", "fi_shm", "fi_sm2_"];
+/// MPICH, UCX, libfabric, Intel MPI. The last closes such a file as soon as it is mapped.
+const TRANSIENT: [&str; 5] = ["mpich_shar_tmp", "ucx_shm_posix_", "fi_shm", "fi_sm2_", "Intel_MPI_"];
 
 /// Whether a file of this name would be unlinked by the library that made it.
 pub fn is_transient(name: &str) -> bool {
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn endpoints_of_libfabric_are_known_by_their_numbers() {
+    fn files_are_known_by_how_libraries_name_them() {
         for (name, is) in [
             ("9091:0:0", true),
             ("4194304:1000:1", true),
@@ -57,6 +57,7 @@ mod tests {
             ("9091::0", false),
             ("a9091:0:0", false),
             ("fi_sm2_0", true),
+            ("Intel_MPI_fgTBRT", true),
             ("results", false),
         ] {
             assert_eq!(is_transient(name), is, "{name}");

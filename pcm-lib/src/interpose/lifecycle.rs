@@ -75,8 +75,7 @@ fn initialize(init: impl FnOnce() -> c_int) -> c_int {
     let clock = Clock::choose();
     let before = clock.moment();
     start::directory_keep();
-    traits::name_mpi();
-    traits().load_neighbours();
+    traits::before_init();
     process_id::find_libfabric();
     // A child of a spawn meets its parent in here, which spins while it waits for it.
     let turns = std::env::var_os("PMI_SPAWNED").map(|_| ShortTurns::begin());

@@ -4,7 +4,7 @@
 
 use super::{
     recorder::{self, Recorder},
-    refusal,
+    refusal, traits,
 };
 use mpi_abi::{MPI_Errhandler, MPI_Group, MPI_Info, MPI_Session};
 use pcm_proto::app::environment;
@@ -21,6 +21,7 @@ const WORLD: &[u8] = b"mpi://WORLD";
 /// # Safety
 /// The caller's arguments of the MPI function.
 pub(super) unsafe fn MPI_Session_init(info: MPI_Info, handler: MPI_Errhandler, session: *mut MPI_Session) -> c_int {
+    traits::before_session();
     // SAFETY: the caller's contract; the session that is refused is ended.
     unsafe {
         let code = mpi_abi::PMPI_Session_init(info, handler, session);

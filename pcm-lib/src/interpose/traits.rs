@@ -12,7 +12,10 @@ use std::{
     ffi::{CStr, CString, OsStr, c_int},
     os::{fd::RawFd, unix::ffi::OsStrExt as _},
     path::Path,
-    sync::OnceLock,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 /// How a process ends MPI whose world does not end with it.
@@ -31,6 +34,8 @@ pub(super) struct Traits {
     /// What its version begins with.
     version: &'static str,
     pub(super) finalize: Finalize,
+    /// `MPI_Session_init` waits for the other processes of the world, as `MPI_Init` does.
+    session_meets: bool,
     /// Libraries in its folder that it asks for by name, where the loader looks into other folders.
     neighbours: &'static [&'static str],
 }
@@ -38,6 +43,7 @@ pub(super) struct Traits {
 const INTEL: Traits = Traits {
     version: "Intel(R) MPI Library",
     finalize: Finalize::WithStartWorld,
+    session_meets: true,
     // The second is known for its number of a process when MPI starts (`process_id`).
     neighbours: &["libfabric.so.1", "libtcp-fi.so"],
 };
@@ -46,6 +52,7 @@ const INTEL: Traits = Traits {
 const MPICH: Traits = Traits {
     version: "",
     finalize: Finalize::Alone,
+    session_meets: false,
     neighbours: &[],
 };
 
@@ -92,7 +99,7 @@ fn version() -> String {
 impl Traits {
     /// Loads what this MPI would not find. What the user's environment leads to counts first. To be called before MPI
     /// starts, in the thread that starts it.
-    pub(super) fn load_neighbours(&self) {
+    fn load_neighbours(&self) {
         let folder = mpi_abi::library().and_then(|library| Path::new(library).parent());
         let Some(folder) = folder.filter(|_| !self.neighbours.is_empty()) else {
             return;
@@ -125,9 +132,31 @@ pub(super) fn tell_process_manager() {
     ask_process_manager(b"cmd=finalize\n");
 }
 
+/// To be called before `MPI_Init`.
+pub(super) fn before_init() {
+    name_mpi();
+    traits().load_neighbours();
+}
+
+/// To be called before `MPI_Session_init`. Where that waits for nobody, only `MPI_Init` may wait for all.
+pub(super) fn before_session() {
+    if mpi_abi::usable().is_err() {
+        return;
+    }
+    if traits().session_meets {
+        name_mpi();
+    }
+    traits().load_neighbours();
+}
+
 /// Says to the daemon which MPI this process has: the ranks of a world must have the same, and with different ones each
-/// waits for the others in `MPI_Init`. To be called before that. It returns when all ranks of all nodes have said it.
-pub(super) fn name_mpi() {
+/// waits for the others in `MPI_Init`. It returns when all ranks of all nodes have said it. Each says it once, so that
+/// all come to as many barriers whichever function they start MPI with.
+fn name_mpi() {
+    static IS_NAMED: AtomicBool = AtomicBool::new(false);
+    if IS_NAMED.swap(true, Relaxed) {
+        return;
+    }
     let rank = env::var("PMI_RANK").ok();
     let Some(rank) = rank.filter(|_| env::var_os(environment::CHANNEL_FD).is_some()) else {
         return;
