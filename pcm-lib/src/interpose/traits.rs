@@ -138,7 +138,7 @@ pub(super) fn before_init() {
     traits().load_neighbours();
 }
 
-/// To be called before `MPI_Session_init`. Where that waits for nobody, only `MPI_Init` may wait for all.
+/// To be called before `MPI_Session_init`. Where that waits for no other process, only `MPI_Init` may wait for all.
 pub(super) fn before_session() {
     if mpi_abi::usable().is_err() {
         return;
