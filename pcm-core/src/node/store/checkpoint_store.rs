@@ -3,6 +3,7 @@
 //! nothing about what counts: the coordinator does.
 
 use super::arrival::CopyOrder;
+use super::buffer::{AtKeeper, Buffer};
 use super::buffer_pool::BufferPool;
 use super::effect::{StoreEffect, Sums};
 use super::inbound::FinishedCopy;
@@ -32,37 +33,6 @@ pub struct HeldBuffer {
     pub memory: Option<MemoryFile>,
     /// What a complete image says of itself.
     pub stated: Option<PartTally>,
-}
-
-/// What the keeper said of a buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum AtKeeper {
-    Asked,
-    Held,
-    Refused,
-}
-
-#[derive(Debug)]
-struct Buffer {
-    memory: MemoryFile,
-    at_keeper: AtKeeper,
-    holds: Option<Holding>,
-    /// The checksums of what it holds, as long as the keeper has not answered.
-    summed: Option<PartTally>,
-    /// Whether another process may have it to read: then it is never used for another copy.
-    is_handed: bool,
-}
-
-impl Buffer {
-    fn new(memory: MemoryFile, at_keeper: AtKeeper, holds: Option<Holding>) -> Self {
-        Self {
-            memory,
-            at_keeper,
-            holds,
-            summed: None,
-            is_handed: false,
-        }
-    }
 }
 
 /// All checkpoints that this node holds.

@@ -3,6 +3,7 @@
 
 pub mod ahead;
 mod arrival;
+mod buffer;
 mod buffer_pool;
 pub mod checkpoint_store;
 pub mod effect;
