@@ -110,10 +110,10 @@ impl Programs {
     fn compiled(&self, compiler: &Path, folder: &Path, name: &str, options: &[&str]) -> PathBuf {
         let program = folder.join(name);
         let mut compile = Command::new(compiler);
-        // mpicc calls this program for Fortran.
-        compile.env("MPICH_CC", "gfortran").current_dir(folder);
-        if !self.file().ends_with(".f90") {
-            compile.env_remove("MPICH_CC");
+        compile.current_dir(folder);
+        if self.file().ends_with(".f90") {
+            // mpicc calls this program.
+            compile.env("MPICH_CC", "gfortran");
         }
         compile.args(["-O2", "-fomit-frame-pointer", "-pthread"]).args(options);
         compile.arg(&self.source).arg("-o").arg(&program);
@@ -236,7 +236,6 @@ fn stops(cluster: &Cluster, job: &str, looks: usize) -> Vec<u64> {
         let ranks = document["ranks"].as_array().into_iter().flatten();
         stops.extend(ranks.filter_map(|rank| rank["stack"]["stopped_us"].as_u64()));
     }
-    stops.sort_unstable();
     stops
 }
 
