@@ -59,7 +59,12 @@ impl Node {
                 question,
                 asker,
                 within,
-            } => self.desk.queries.ask(&node, *question, *asker, within, &mut self.out),
+            } => {
+                self.desk.queries.ask(&node, *question, *asker, within, &mut self.out);
+                if node != self.settings.own && !self.cluster.may_answer(&node) {
+                    self.desk.queries.on_node_gone(&node, &mut self.out);
+                }
+            }
             Inward::Gather {
                 from,
                 wanted,

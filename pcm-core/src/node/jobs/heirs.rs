@@ -59,8 +59,8 @@ impl Will {
 #[derive(Debug, Default)]
 pub(in crate::node) struct Wills {
     pub(super) held: BTreeMap<JobId, Will>,
-    /// The highest reigns of jobs whose coordinators' nodes were lost, by their heirs' account.
-    reigns: BTreeMap<JobId, u32>,
+    /// The highest reigns of jobs whose coordinators' nodes were lost, and whose they are, by their heirs' account.
+    reigns: BTreeMap<JobId, (u32, NodeName)>,
     /// Wills that were void: whose, and how far the job was.
     voided: BTreeMap<JobId, (NodeName, Progress)>,
 }
@@ -113,16 +113,30 @@ impl Wills {
     }
 
     /// An heir says that it leads a job.
-    pub(super) fn note_reign(&mut self, job: JobId, reign: u32) {
-        let known = self.reigns.entry(job).or_default();
-        *known = reign.max(*known);
+    pub(super) fn note_reign(&mut self, job: JobId, by: &NodeName, reign: u32) {
+        if reign >= self.reign(job) {
+            self.reigns.insert(job, (reign, by.clone()));
+        }
         if self.reigns.len() > REIGNS_MAX {
             self.reigns.pop_first();
         }
     }
 
     pub(super) fn reign(&self, job: JobId) -> u32 {
-        self.reigns.get(&job).copied().unwrap_or(0)
+        self.reigns.get(&job).map_or(0, |(reign, _)| *reign)
+    }
+
+    /// Whether a claim to lead a job is worth less than one that was heard before. Of two heirs with the same reign the
+    /// first by name leads, as both of them see it; unless it is gone.
+    pub(super) fn is_beaten(
+        &self,
+        job: JobId,
+        by: &NodeName,
+        reign: u32,
+        may_live: impl Fn(&NodeName) -> bool,
+    ) -> bool {
+        let known = self.reigns.get(&job);
+        known.is_some_and(|(highest, of)| reign < *highest || (reign == *highest && of < by && may_live(of)))
     }
 }
 
@@ -219,9 +233,20 @@ mod tests {
         wills.on_led(JOB, &node("n1"), 1);
         assert!(wills.held.contains_key(&JOB), "its own claim came after its will");
         wills.on_led(JOB, &node("n2"), 2);
-        wills.note_reign(JOB, 2);
+        wills.note_reign(JOB, &node("n2"), 2);
         assert!(wills.held.is_empty() && wills.is_outdated(JOB, &node("n1"), of_reign(1)));
         assert!(!wills.is_outdated(JOB, &node("n2"), of_reign(2)));
+    }
+
+    /// A node between two heirs that had opened one will behind a cut went over to the one that was going to give up.
+    #[test]
+    fn of_two_heirs_with_one_reign_the_first_by_name_leads() {
+        let mut wills = Wills::default();
+        wills.note_reign(JOB, &node("n2"), 1);
+        let beats = |wills: &Wills, by: &str, reign| !wills.is_beaten(JOB, &node(by), reign, |_| true);
+        assert!(beats(&wills, "n2", 1) && beats(&wills, "n1", 1) && beats(&wills, "n3", 2));
+        assert!(!beats(&wills, "n3", 1) && !beats(&wills, "n1", 0));
+        assert!(!wills.is_beaten(JOB, &node("n3"), 1, |_| false), "the other is gone");
     }
 
     #[test]

@@ -176,7 +176,7 @@ impl Jobs {
             }
         }
         self.table.past.on_led(job, reign);
-        if self.succession.on_led(job, node, reign) {
+        if self.succession.on_led(job, node, reign, cx) {
             let by = node.clone();
             cx.store(StoreInput::Led { job, by });
             let by = node.clone();

@@ -98,13 +98,16 @@ impl Succession {
     }
 
     /// A node leads a job, with this reign; whether that is news.
-    pub(super) fn on_led(&mut self, job: JobId, node: &NodeName, reign: u32) -> bool {
-        if reign < self.wills.reign(job) {
+    pub(super) fn on_led(&mut self, job: JobId, node: &NodeName, reign: u32, cx: &Context<'_>) -> bool {
+        if self
+            .wills
+            .is_beaten(job, node, reign, |known| cx.cluster.may_live(known))
+        {
             // It has not heard that yet another leads the job.
             return false;
         }
         self.wills.on_led(job, node, reign);
-        self.wills.note_reign(job, reign);
+        self.wills.note_reign(job, node, reign);
         self.testators.on_led(job, node);
         true
     }
