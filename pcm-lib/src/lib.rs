@@ -20,6 +20,7 @@ pub mod redistribute;
 pub mod region;
 mod role;
 pub mod session;
+mod standby;
 mod start;
 mod start_error;
 mod status;

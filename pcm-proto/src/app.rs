@@ -63,6 +63,9 @@ pub mod environment {
     pub const CHECKPOINT_NAME: &str = "PCM_CHECKPOINT_NAME";
     /// Values that the job's ranks registered before they began, for one that joins them; from the daemon.
     pub const VALUES: &str = "PCM_VALUES";
+    /// Set in a standby: a process that is started before the job needs it, and waits before `MPI_Init` for a
+    /// [`super::StandbyCall`].
+    pub const STANDBY: &str = "PCM_STANDBY";
     /// How often the job was started again after crashes; from the daemon.
     pub const RESTARTS: &str = "PCM_RESTARTS";
     /// Which start of the job this is, in a number that no other has; from the daemon.
@@ -84,6 +87,32 @@ pub mod environment {
     pub const MPI_ABI_STANDARD: &str = "standard";
     /// How many checkpoints of one run are kept.
     pub const CHECKPOINT_KEEP: &str = "PCM_CHECKPOINT_KEEP";
+}
+
+/// What a standby says on its channel when it has come to `MPI_Init`.
+pub const STANDBY_WAITS: &[u8] = b"waits";
+
+/// Makes a standby a process of its job. The packet carries the descriptor of its shared page.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StandbyCall {
+    /// Variables that its environment lacks, or has with another value.
+    #[serde(with = "crate::byte_lists::pairs")]
+    pub set: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Variables that it has and should not.
+    #[serde(with = "crate::byte_lists::strings")]
+    pub unset: Vec<Vec<u8>>,
+}
+
+impl StandbyCall {
+    /// The way from one environment to another.
+    pub fn between(from: &[(Vec<u8>, Vec<u8>)], to: &[(Vec<u8>, Vec<u8>)]) -> Self {
+        let is_missing = |variable: &&(Vec<u8>, Vec<u8>)| !from.contains(variable);
+        let is_gone = |name: &&Vec<u8>| !to.iter().any(|(known, _)| known == *name);
+        Self {
+            set: to.iter().filter(is_missing).cloned().collect(),
+            unset: from.iter().map(|(name, _)| name).filter(is_gone).cloned().collect(),
+        }
+    }
 }
 
 /// Longest packet on the channel: far above every message, far below the kernel's limit for one packet (208 KiB).

@@ -176,21 +176,22 @@ pub struct JobStatus {
     /// Counts the coordinators before that one, whose nodes were lost.
     #[serde(default)]
     pub reign: u32,
-    /// Processes that wait for a spawn to take them; they are no ranks.
+    /// Processes that wait for a spawn or for the job to grow; they are no ranks.
     #[serde(default)]
     pub spares: Vec<SpareStatus>,
 }
 
-/// A process that was started before a spawn asks for it.
+/// A process that was started before it is needed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpareStatus {
-    pub process: ProcessId,
+    /// Its number, where it waits for a spawn; one that waits for the job to grow has none.
+    pub process: Option<ProcessId>,
     pub node: NodeName,
     /// Its process id; 0 while not known.
     pub pid: u32,
     /// The program it runs.
     pub program: String,
-    /// Whether it is initialised and can be taken.
+    /// Whether it can be taken.
     pub ready: bool,
 }
 

@@ -14,6 +14,7 @@ use crate::parked::ParkKey;
 use crate::reconfiguration::Attempt;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Names the daemon's end of the socket pair in the daemon's environment.
 pub const KEEPER_FD: &str = "PCM_KEEPER_FD";
@@ -32,6 +33,10 @@ pub const INLINE_BYTES_MAX: usize = 64 * 1024;
 /// Longest message: a start order with arguments and environment, which the kernel limits to 2 MiB on a default stack;
 /// twice that leaves room for what goes with it.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
+
+/// Standbys are ended when the daemon has not asked for them again within this time: a job that is over, or a daemon
+/// that died, cannot take them back.
+pub const STANDBYS_HELD_FOR: Duration = Duration::from_secs(30);
 
 /// A daemon that ends with this code must not be started again: it said why on its report or log, and a new one would
 /// fail in the same way. `EX_CONFIG` of sysexits.
@@ -70,6 +75,15 @@ pub struct ProcessSpec {
     pub segments: Vec<String>,
 }
 
+/// A process that waits for the job to need it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standby {
+    /// Its process id.
+    pub pid: u32,
+    /// Whether it has come to `MPI_Init`.
+    pub is_ready: bool,
+}
+
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ExitStatus {
@@ -95,6 +109,11 @@ pub enum DaemonToKeeper {
     /// Start a process; answered by `Started` or `StartRefused`. A process that is already held is not started
     /// again: the answer hands it over once more.
     Start(ProcessSpec),
+    /// Keep so many processes of this program started and held before `MPI_Init`, whatever their key: the next `Start`
+    /// of the same program takes one. Holds for [`STANDBYS_HELD_FOR`]. Answered by `StandbysHeld`.
+    Standbys { count: u32, spec: Box<ProcessSpec> },
+    /// End the job's standbys. Not answered.
+    EndStandbys { job: JobId },
     /// Send a signal to the process and everything it started.
     Signal {
         key: ProcessKey,
@@ -187,6 +206,8 @@ pub enum KeeperToDaemon {
     },
     /// The process ended. Its last output may still be in its pipes.
     Exited { key: ProcessKey, status: ExitStatus },
+    /// All standbys of a job here, after an order for some.
+    StandbysHeld { job: JobId, standbys: Vec<Standby> },
     /// An image is held; the packet carries its descriptor.
     Parked { key: ParkKey, bytes: u64 },
     /// A buffer of a checkpoint that was held before this daemon; the packet carries its descriptor.

@@ -16,7 +16,7 @@ use crate::fabric::FabricReport;
 use crate::ids::{Bytes, Epoch, JobId, NodeName, ProcessId, WorldId};
 use crate::image::{ImageMessage, ImageName};
 use crate::job::{JobSpec, JobStatus, RankStatus};
-use crate::keeper::ExitStatus;
+use crate::keeper::{ExitStatus, Standby};
 use crate::node_end::NodeEnd;
 use crate::rank_snapshot::RankLook;
 use crate::reconfiguration::ReconfigurationMessage;
@@ -309,6 +309,11 @@ pub enum CoordinatorToNode {
     Hosts(Vec<(NodeName, u64)>),
     /// The coordinator counts on ranks there. Answered by `NoPart` where nothing is known of the job.
     Confirm,
+    /// The next ranks of the job will be placed there: keep so many processes of its program ready for them. Said again
+    /// while that is so. Answered by `StandbysHeld`.
+    Standbys { count: u32, spec: Box<JobSpec> },
+    /// They will not.
+    EndStandbys,
 }
 
 impl From<CoordinatorToNode> for JobMessage {
@@ -333,6 +338,8 @@ pub enum NodeToCoordinator {
         /// Processes with their process ids.
         processes: Vec<(ProcessId, u32)>,
     },
+    /// Processes of the job's program there that wait for it to grow. Counts as long as no other such word comes.
+    StandbysHeld(Vec<Standby>),
     /// The job cannot go on, as the holder of its lease found.
     Lost { reason: String },
     /// A process could not be started.

@@ -23,6 +23,8 @@ pub struct Registered {
     pub counts: RankCounts,
     /// The extents that shares can divide, each once, the longest first: one of each array that follows shares.
     pub shared_extents: Vec<u64>,
+    /// Whether it has begun to iterate under the library, so that its number of ranks may change.
+    pub has_begun: bool,
     /// Whether it has custom data. What a checkpoint in memory has of that is packed for as many ranks as made it.
     pub has_custom: bool,
 }

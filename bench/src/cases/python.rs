@@ -70,15 +70,24 @@ fn run(context: &Context) -> Result<Report, Failure> {
         progress.at(round as u64, rounds as u64);
     }
     progress.clear();
-    let growth = growth(context, &cluster)?;
+    let plain = growth(context, &cluster, "0")?;
+    let spared = growth(context, &cluster, "1")?;
     cluster.down()?;
     let imports = imports(context)?;
     let limited = |samples: &Samples| {
         let name = format!("{} / 1 us", samples.name);
         Ratio::new(name, samples.median() / NS_MAX, "<= 1.0")
     };
+    let gained = spared[0].median() / plain[0].median();
+    let gained = Ratio::new("grow 1 to 2 with a spare / without, in all", gained, "<= 0.5");
+    let growth = plain.into_iter().chain(spared);
     Ok(Report {
-        ratios: under.iter().flat_map(|series| &series[..2]).map(limited).collect(),
+        ratios: under
+            .iter()
+            .flat_map(|series| &series[..2])
+            .map(limited)
+            .chain([gained])
+            .collect(),
         series: under.into_iter().flatten().chain(growth).chain(imports).collect(),
         remarks: vec![
             "ns: each with the loop around it, the median of 101 bursts; the views of array and rows are made once"
@@ -91,18 +100,22 @@ fn run(context: &Context) -> Result<Report, Failure> {
 }
 
 /// One rank grows to two, and shrinks again.
-fn growth(context: &Context, cluster: &OwnCluster<'_>) -> Result<[Samples; 2], Failure> {
+fn growth(context: &Context, cluster: &OwnCluster<'_>, spares: &str) -> Result<[Samples; 2], Failure> {
     let mut command = program(
         context,
-        cluster.pcmctl(&["run", "-n", "1", "--name", JOB, "--detach", "--"]),
+        cluster.pcmctl(&["run", "-n", "1", "--name", JOB, "--spares", spares, "--detach", "--"]),
     );
     must(command.arg("endless").stdout(Stdio::null()))?;
-    let mut series = ["in all", "pause"].map(|what| Samples::new(format!("grow 1 to 2: {what}"), "ms"));
+    let mut series =
+        ["in all", "pause"].map(|what| Samples::new(format!("grow 1 to 2, spares {spares}: {what}"), "ms"));
     trial::until(BENCH.name, "an iteration", (LOOK_EVERY, LIMIT), || {
         let iterates = |row: &Value| row["iteration"].as_u64() > Some(2);
         Ok(events::ranks(cluster, JOB).iter().any(iterates).then_some(()))
     })?;
     for round in 0..=context.rounds() {
+        if spares != "0" {
+            trial::until(BENCH.name, "a spare", (LOOK_EVERY, LIMIT), || has_spare(cluster))?;
+        }
         let said = trial::run(
             BENCH.name,
             cluster.pcmctl(&["expand", JOB, "--to", "2", "--json"]),
@@ -124,6 +137,15 @@ fn growth(context: &Context, cluster: &OwnCluster<'_>) -> Result<[Samples; 2], F
     }
     must(cluster.pcmctl(&["kill", JOB]).stdout(Stdio::null()))?;
     Ok(series)
+}
+
+fn has_spare(cluster: &OwnCluster<'_>) -> Result<Option<()>, Failure> {
+    let said = trial::run(BENCH.name, cluster.pcmctl(&["ps", JOB, "--json"]), LIMIT)?;
+    let seen: Value = serde_json::from_str(&said).unwrap_or_default();
+    let spares = seen["spares"].as_array();
+    Ok(spares
+        .and_then(|spares| spares.iter().find(|spare| spare["ready"] == true))
+        .map(|_| ()))
 }
 
 /// An interpreter that only imports.

@@ -155,12 +155,19 @@ pub(super) fn head(status: &JobStatus) -> String {
     )
 }
 
-/// Processes that wait for a spawn to take them, node by node.
+/// Processes that wait until they are needed, node by node.
 fn spare_lines(spares: &[SpareStatus]) -> String {
     let line = |spare: &SpareStatus| {
         let state = if spare.ready { "ready" } else { "starting" };
-        let SpareStatus { node, pid, program, .. } = spare;
-        format!("spare on {node}, process {pid}, {state}: {program}\n")
+        let SpareStatus {
+            process,
+            node,
+            pid,
+            program,
+            ..
+        } = spare;
+        let what = if process.is_some() { "spare" } else { "spare for growth" };
+        format!("{what} on {node}, process {pid}, {state}: {program}\n")
     };
     spares.iter().map(line).collect()
 }

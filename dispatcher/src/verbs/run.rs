@@ -135,9 +135,9 @@ pub(crate) struct Args {
     /// cluster, else merge-p2p-async
     #[arg(long, value_name = "METHOD", value_parser = method::parser(), default_value = "auto")]
     method: MethodWanted,
-    /// Keep K spare processes, started and initialised, of each program that the job spawned lately (MPI_Comm_spawn of
-    /// one child). The next spawn with the same arguments takes one. Spares have memory, but no rank, and do not
-    /// compute
+    /// Keep K spare processes: of the job's program, for ranks that join, waiting in MPI_Init where these would be
+    /// placed; and of each program that the job spawned lately (MPI_Comm_spawn of one child), for the next spawn with
+    /// the same arguments. Spares have memory, but no rank, and do not compute
     #[arg(
         long,
         value_name = "K",

@@ -311,6 +311,8 @@ impl Coordinator {
                 self.on_started(now_us, order, &processes, effects);
             }
             NodeToCoordinator::NewcomersStarted { world, processes } => self.on_newcomers(&node, world, &processes),
+            // The leader's, which looks after them.
+            NodeToCoordinator::StandbysHeld(_) => {}
             // A failure that waits for the codes of its mates ends the job by itself, and knows better why.
             NodeToCoordinator::Lost { .. } if self.failure.is_some() => {}
             NodeToCoordinator::Lost { reason } => {

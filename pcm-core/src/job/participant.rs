@@ -399,7 +399,7 @@ impl Participant {
             }
             CoordinatorToNode::Registered(registered) => self.spec.registered = registered,
             // The node's, whatever jobs it has.
-            CoordinatorToNode::Hosts(_) => {}
+            CoordinatorToNode::Hosts(_) | CoordinatorToNode::Standbys { .. } | CoordinatorToNode::EndStandbys => {}
             // There is one.
             CoordinatorToNode::Confirm => {}
         }

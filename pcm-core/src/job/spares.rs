@@ -182,7 +182,7 @@ impl Coordinator {
         let row = |spare: &Spare| {
             let Process { node, state, .. } = self.processes.get(&spare.process)?;
             Some(SpareStatus {
-                process: spare.process,
+                process: Some(spare.process),
                 node: node.clone(),
                 pid: match state {
                     ProcessState::Running { pid } => *pid,

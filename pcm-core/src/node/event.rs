@@ -18,7 +18,7 @@ use pcm_proto::control::{ControlToDaemon, DaemonToControl, LogOf, Stream};
 use pcm_proto::event;
 use pcm_proto::fabric::FabricReport;
 use pcm_proto::ids::{JobId, NodeName};
-use pcm_proto::keeper::{ExitStatus, ProcessKey};
+use pcm_proto::keeper::{ExitStatus, ProcessKey, Standby};
 use pcm_proto::parked::ParkKey;
 use pcm_proto::peer::DaemonToDaemon;
 use pcm_proto::stack::RankStack;
@@ -84,6 +84,8 @@ pub enum KeeperFact {
     },
     /// A process ended; its last output may still be in its pipes.
     Exited { key: ProcessKey, status: ExitStatus },
+    /// The processes of a job's program that wait for it to grow.
+    StandbysHeld { job: JobId, standbys: Vec<Standby> },
     /// The keeper holds an image; without memory if its file cannot be used.
     Parked { key: ParkKey, memory: Option<MemoryFile> },
     /// The keeper holds a buffer of a checkpoint, or why not.

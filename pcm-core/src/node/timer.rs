@@ -75,6 +75,11 @@ pub enum JobTimer {
     Checkpoint,
     /// A request for a checkpoint of it may be too old.
     CheckpointAsked(u64),
+    /// Its next ranks may be placed elsewhere.
+    Standbys {
+        /// Whether it is looked at again later.
+        is_regular: bool,
+    },
     /// The output pipes of its processes, which have ended, should be closed by now.
     OutputEnd,
 }

@@ -38,7 +38,9 @@ fn ask_parent() -> Request {
 
 fn spares(cluster: &Cluster) -> Vec<(ProcessId, bool)> {
     let rows = cluster.coordinator.status().spares;
-    rows.into_iter().map(|row| (row.process, row.ready)).collect()
+    rows.into_iter()
+        .map(|row| (row.process.expect("it waits for a spawn"), row.ready))
+        .collect()
 }
 
 /// Every spare that starts comes to where it is held.

@@ -3,10 +3,10 @@
 
 use super::held::Held;
 use super::segments::Footprint;
+use super::standbys::Standbys;
 use super::strays::{Mark, Stray, strays, unknown_children};
 use pcm_proto::ids::JobId;
 use pcm_proto::keeper::{KeeperToDaemon, ProcessKey};
-use rustix::process::{Signal, kill_process, kill_process_group};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,8 @@ pub(super) struct Clearing {
 pub(super) struct Scene<'a> {
     pub(super) mark: &'a Mark,
     pub(super) table: &'a BTreeMap<ProcessKey, Held>,
+    /// No strays: a job whose ranks have left the node may come back.
+    pub(super) standbys: &'a Standbys,
     pub(super) daemon: Option<i32>,
 }
 
@@ -41,12 +43,11 @@ impl Clearing {
         // All are looked at before one is killed: what they share is unmapped, and their children lose their parent,
         // one after the other.
         for held in &living {
-            footprint.note_mapped(number(held));
+            footprint.note_mapped(held.number());
         }
         let strays = scene.strays(job);
         for held in &living {
-            let _ = kill_process(held.pid, Signal::KILL);
-            let _ = kill_process_group(held.pid, Signal::KILL);
+            held.kill();
         }
         let ranks_killed = u32::try_from(living.len()).unwrap_or(u32::MAX);
         let now = Instant::now();
@@ -99,17 +100,14 @@ impl<'a> Scene<'a> {
             .table
             .values()
             .filter(|held| held.is_alive())
-            .map(number)
+            .map(Held::number)
             .chain(self.daemon)
+            .chain(self.standbys.numbers())
             .collect();
         let has_living = self.of_job(job).any(Held::is_alive);
         if !has_living && unknown_children(&known).is_some_and(|unknown| unknown.is_empty()) {
             return BTreeSet::new();
         }
-        strays(self.mark, job, &self.of_job(job).map(number).collect(), &known)
+        strays(self.mark, job, &self.of_job(job).map(Held::number).collect(), &known)
     }
-}
-
-fn number(held: &Held) -> i32 {
-    held.pid.as_raw_nonzero().get()
 }

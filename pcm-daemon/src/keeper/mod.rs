@@ -19,6 +19,7 @@ mod run;
 mod salvage;
 mod segments;
 mod signals;
+mod standbys;
 mod start;
 mod start_refused;
 mod strays;

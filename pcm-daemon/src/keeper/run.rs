@@ -10,6 +10,7 @@ use super::images::{Image, Images};
 use super::node_environment;
 use super::segments::Footprint;
 use super::signals::Signals;
+use super::standbys::Standbys;
 use super::start_refused::StartRefused;
 use super::strays::Mark;
 use cluster_sweep::left::remove_unheld;
@@ -64,6 +65,7 @@ struct Keeper {
     notice_until: Option<Instant>,
     held_back: HeldBack,
     table: BTreeMap<ProcessKey, Held>,
+    standbys: Standbys,
     images: Images,
     buffers: Buffers,
     footprints: BTreeMap<JobId, Footprint>,
@@ -106,6 +108,7 @@ pub fn run(booted: Booted) -> i32 {
         notice_until: None,
         held_back: HeldBack::default(),
         table: BTreeMap::new(),
+        standbys: Standbys::default(),
         images: Images::default(),
         buffers: Buffers::within(own_limit()),
         footprints: BTreeMap::new(),
@@ -133,6 +136,7 @@ impl Keeper {
             self.tell(&KeeperToDaemon::Exited { key, status }, With::Nothing);
         }
         self.clearings_step();
+        self.standbys.end_old();
         if let Some(word) = self.images.salvages_step() {
             self.tell_of_image(&word);
         }
@@ -184,6 +188,7 @@ impl Keeper {
             .start_at
             .into_iter()
             .chain(self.held_back.next())
+            .chain(self.standbys.next())
             .chain(self.clearings.values().map(|clearing| clearing.next));
         let (farewell, notice) = match self.mode {
             Mode::Ending { farewell, .. } => (farewell, None),
@@ -313,6 +318,8 @@ impl Keeper {
         tracing::debug!(order = %Shortened(&order), "the daemon orders");
         match order {
             DaemonToKeeper::Start(spec) => self.process_start(&spec, file),
+            DaemonToKeeper::Standbys { count, spec } => self.standbys_hold(count, &spec),
+            DaemonToKeeper::EndStandbys { job } => self.standbys.end(job),
             DaemonToKeeper::Signal { key, signal } => self.process_signal(key, signal),
             DaemonToKeeper::CloseStdin { key } => {
                 if let Some(held) = self.table.get_mut(&key) {
@@ -402,7 +409,8 @@ impl Keeper {
                 let footprint = self.footprints.entry(key.job).or_insert_with(|| Footprint::new(now));
                 footprint.expect(&spec.segments);
                 let spec = node_environment::of_node(spec, self.booted.stance);
-                Held::start(&spec, page, self.booted.of_user)
+                let taken = self.standbys.take(&spec, page);
+                taken.or_else(|page| Held::start(&spec, page, self.booted.of_user))
             }
             None => Err(StartRefused::plain(NO_FILE.to_owned())),
         };
@@ -417,6 +425,16 @@ impl Keeper {
                 self.tell(&KeeperToDaemon::StartRefused { key, code, reason }, With::Nothing);
             }
         }
+    }
+
+    fn standbys_hold(&mut self, count: u32, spec: &ProcessSpec) {
+        if matches!(self.mode, Mode::Ending { .. }) || self.notice_until.is_some() {
+            return;
+        }
+        let (spec, of_user) = (node_environment::of_node(spec, self.booted.stance), self.booted.of_user);
+        let start = |spec: &ProcessSpec| Held::start_standby(spec, of_user);
+        let (job, standbys) = (spec.key.job, self.standbys.hold(count, spec.into_owned(), start));
+        self.tell(&KeeperToDaemon::StandbysHeld { job, standbys }, With::Nothing);
     }
 
     fn process_signal(&mut self, key: ProcessKey, number: i32) {
@@ -445,6 +463,7 @@ impl Keeper {
         let scene = Scene {
             mark: &self.mark,
             table: &self.table,
+            standbys: &self.standbys,
             daemon: self.daemon.as_ref().map(Daemon::number),
         };
         self.clearings.insert(job, Clearing::begin(job, scene, footprint));
@@ -455,6 +474,7 @@ impl Keeper {
         let scene = Scene {
             mark: &self.mark,
             table: &self.table,
+            standbys: &self.standbys,
             daemon: self.daemon.as_ref().map(Daemon::number),
         };
         let mut cleared = Vec::new();
@@ -476,6 +496,9 @@ impl Keeper {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             if self.daemon.as_ref().is_some_and(|daemon| daemon.pid == pid) {
                 self.on_daemon_end(status);
+                continue;
+            }
+            if self.standbys.on_end(pid.as_raw_nonzero().get(), exit_status(status)) {
                 continue;
             }
             // Anybody else is what a rank had started, or a daemon: nobody waits for its end.
@@ -527,6 +550,7 @@ impl Keeper {
         tracing::info!(reason, "the keeper ends everything");
         self.mode = Mode::Ending { code, farewell: None };
         self.start_at = None;
+        self.standbys.end_all();
         let jobs: Vec<JobId> = self.footprints.keys().copied().collect();
         for job in jobs {
             self.job_end(job);

@@ -8,6 +8,7 @@ use pcm_proto::handshake::VersionMismatch;
 use pcm_proto::ids::JobId;
 use pcm_proto::keeper::{
     DaemonToKeeper, ExitStatus, HELD_DESCRIPTORS, HeldProcess, KEEPER_FD, KeeperToDaemon, ProcessKey, ProcessSpec,
+    Standby,
 };
 use pcm_proto::parked::ParkKey;
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
@@ -157,6 +158,8 @@ pub enum FromKeeper {
     },
     /// A process ended; its last output may still be in its pipes.
     Exited { key: ProcessKey, status: ExitStatus },
+    /// The processes of a job's program that wait for it to grow.
+    StandbysHeld { job: JobId, standbys: Vec<Standby> },
     /// An image is held by the keeper.
     Parked(HandedImage),
     /// A buffer of a checkpoint is held by the keeper, or why not.
@@ -309,6 +312,7 @@ impl KeeperLink {
             KeeperToDaemon::Started(process) => FromKeeper::Started(handed(process, descriptors)?),
             KeeperToDaemon::StartRefused { key, code, reason } => FromKeeper::StartRefused { key, code, reason },
             KeeperToDaemon::Exited { key, status } => FromKeeper::Exited { key, status },
+            KeeperToDaemon::StandbysHeld { job, standbys } => FromKeeper::StandbysHeld { job, standbys },
             KeeperToDaemon::Parked { key, bytes } => match image(key, bytes, descriptors) {
                 Some(image) => FromKeeper::Parked(image),
                 None => FromKeeper::NotParked {

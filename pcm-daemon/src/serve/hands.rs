@@ -212,6 +212,7 @@ impl Hands {
             FromKeeper::Started(handed) => KeeperFact::Started(self.hold(handed)),
             FromKeeper::StartRefused { key, code, reason } => KeeperFact::StartRefused { key, code, reason },
             FromKeeper::Exited { key, status } => KeeperFact::Exited { key, status },
+            FromKeeper::StandbysHeld { job, standbys } => KeeperFact::StandbysHeld { job, standbys },
             FromKeeper::Parked(image) => {
                 let (key, memory) = self.hold_image(image);
                 KeeperFact::Parked { key, memory }

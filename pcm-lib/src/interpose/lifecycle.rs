@@ -15,7 +15,7 @@ use super::{
 use crate::{
     assembly,
     clock::Clock,
-    session,
+    session, standby,
     start::{self, started},
 };
 use cpu_turns::ShortTurns;
@@ -72,6 +72,7 @@ fn initialize(init: impl FnOnce() -> c_int) -> c_int {
         refusal::say_unusable(&reason);
         std::process::exit(NO_MPI);
     }
+    standby::wait();
     let clock = Clock::choose();
     let before = clock.moment();
     start::directory_keep();

@@ -6,6 +6,7 @@ use super::{
     recorder::{self, Recorder},
     refusal, traits,
 };
+use crate::standby;
 use mpi_abi::{MPI_Errhandler, MPI_Group, MPI_Info, MPI_Session};
 use pcm_proto::app::environment;
 use std::{
@@ -21,6 +22,7 @@ const WORLD: &[u8] = b"mpi://WORLD";
 /// # Safety
 /// The caller's arguments of the MPI function.
 pub(super) unsafe fn MPI_Session_init(info: MPI_Info, handler: MPI_Errhandler, session: *mut MPI_Session) -> c_int {
+    standby::wait();
     traits::before_session();
     // SAFETY: the caller's contract; the session that is refused is ended.
     unsafe {

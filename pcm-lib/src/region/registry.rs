@@ -145,6 +145,7 @@ impl Registry {
             values: known::written(self),
             counts: self.counts.clone(),
             shared_extents: extents.into_iter().rev().take(SHARED_EXTENTS_MAX).collect(),
+            has_begun: true,
             has_custom: self
                 .regions
                 .iter()

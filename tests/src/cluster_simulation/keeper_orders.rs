@@ -159,6 +159,8 @@ impl Simulation {
             DaemonToKeeper::CloseStdin { .. }
             | DaemonToKeeper::Park { .. }
             | DaemonToKeeper::Keep { .. }
+            | DaemonToKeeper::Standbys { .. }
+            | DaemonToKeeper::EndStandbys { .. }
             | DaemonToKeeper::Levels(_) => {}
         }
     }

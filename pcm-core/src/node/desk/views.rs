@@ -241,7 +241,7 @@ fn active_nodes(jobs: &Jobs, job: JobId) -> Option<Vec<NodeName>> {
 /// How a job is that is led from here.
 fn job_status(jobs: &Jobs, job: JobId) -> Option<JobStatus> {
     let machine = &jobs.table.get(job)?.machine;
-    let mut status = machine.coordinator()?.status();
+    let mut status = jobs.table.status(job)?;
     if status.state == JobState::Running && machine.is_reconfiguring() {
         status.state = JobState::Reconfiguring;
     }

@@ -6,6 +6,7 @@ use super::heirs::{Will, content};
 use super::led::{Led, RETURN_AFTER_RESTART_WITHIN};
 use super::local::Local;
 use super::machine::Jobs;
+use super::standbys;
 use crate::checkpoint::Filed;
 use crate::job::at_node::JobAtNode;
 use crate::job::coordinator::{self, Coordinator};
@@ -225,6 +226,7 @@ impl Jobs {
             let led = machine.coordinator().map(|coordinator| {
                 let mut led = Led::taken_over(coordinator, written.remove(&job).unwrap_or_default(), cx);
                 led.leading.take_over(job, Vec::new(), cx);
+                standbys::begin(job, coordinator.spec(), cx);
                 let is_cut_off = coordinator.reign() > 0 && spans_hosts;
                 led.await_reader(coordinator, RETURN_AFTER_RESTART_WITHIN, is_cut_off, cx);
                 led

@@ -5,6 +5,7 @@ use super::attachment::{Absence, Attachment};
 use super::heirs::Willed;
 use super::leading::Leading;
 use crate::job::coordinator::{Coordinator, Input};
+use crate::job::process::ProcessState;
 use crate::moment::Moment;
 use crate::node::context::Context;
 use crate::node::methods::Chosen;
@@ -16,6 +17,8 @@ use crate::node::streams::job_stdin::JobStdin;
 use pcm_proto::control::{DaemonToControl, Stream};
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
+use pcm_proto::job::SpareStatus;
+use pcm_proto::keeper::Standby;
 use pcm_proto::peer::{CoordinatorToNode, DaemonToDaemon};
 use pcm_proto::tree;
 use std::collections::BTreeMap;
@@ -36,6 +39,8 @@ pub(in crate::node) struct Led {
     pub(in crate::node) order_noted: Option<u32>,
     /// The method of the change that was asked for last.
     pub(in crate::node) chosen: Option<Chosen>,
+    /// Standbys on the nodes where some were asked for, as these said last.
+    pub(super) standbys: BTreeMap<NodeName, Vec<Standby>>,
 }
 
 impl Led {
@@ -49,6 +54,7 @@ impl Led {
             willed: Willed::default(),
             order_noted: None,
             chosen: None,
+            standbys: BTreeMap::new(),
         }
     }
 
@@ -64,6 +70,27 @@ impl Led {
             false => JobOutput::to_absent_control(state.job()),
         };
         Self::new(state, Attachment::new(None, true), output, cx.now())
+    }
+
+    /// What `ps` shows of the standbys. Those that were taken since their node said what it holds are ranks.
+    pub(super) fn standby_rows(&self, coordinator: &Coordinator) -> Vec<SpareStatus> {
+        let program = String::from_utf8_lossy(&coordinator.spec().program);
+        let is_taken = |node: &NodeName, pid: u32| {
+            let mut processes = coordinator.processes().values();
+            processes.any(|process| process.node == *node && process.state == ProcessState::Running { pid })
+        };
+        let row = |(node, standby): (&NodeName, &Standby)| SpareStatus {
+            process: None,
+            node: node.clone(),
+            pid: standby.pid,
+            program: program.clone().into_owned(),
+            ready: standby.is_ready,
+        };
+        let of_node = |(node, standbys)| std::iter::zip(std::iter::repeat(node), standbys);
+        let all = self.standbys.iter().flat_map(of_node);
+        all.filter(|(node, standby)| !is_taken(node, standby.pid))
+            .map(row)
+            .collect()
     }
 
     /// What the streams need to know of their job.

@@ -5,6 +5,7 @@ use super::changes::Changes;
 use super::data;
 use super::led::Led;
 use super::numbering::Numbering;
+use super::standbys::Askers;
 use super::succession::Succession;
 use super::table::{Job, Table};
 use crate::job::at_node::Step;
@@ -28,6 +29,7 @@ pub(in crate::node) struct Jobs {
     pub(super) changes: Changes,
     /// Whether the node was given notice: a signal may end its ranks before they have left.
     pub(in crate::node) is_taken_away: bool,
+    pub(super) standby_askers: Askers,
 }
 
 impl Jobs {
@@ -37,6 +39,7 @@ impl Jobs {
             numbering: Numbering::new(numbers),
             succession: Succession::default(),
             changes: Changes::default(),
+            standby_askers: Askers::default(),
             is_taken_away: false,
         }
     }
@@ -67,6 +70,7 @@ impl Jobs {
             JobTimer::CoordinatorLost => self.on_coordinator_lost_timer(job, cx),
             JobTimer::Abandoned => self.on_abandoned_timer(job, cx),
             JobTimer::Orphan => self.on_orphan_timer(job, cx),
+            JobTimer::Standbys { is_regular } => self.table.ask_for_standbys(job, is_regular, cx),
             JobTimer::OutputEnd => self.table.with_job(job, Job::on_output_end_timer, cx),
         }
     }
@@ -102,7 +106,9 @@ impl Jobs {
     }
 
     fn on_report(&mut self, job: JobId, node: &NodeName, message: NodeToCoordinator, cx: &mut Context<'_>) {
-        if self.table.leads(job) {
+        if let NodeToCoordinator::StandbysHeld(standbys) = message {
+            self.table.on_standbys_held(job, node, standbys);
+        } else if self.table.leads(job) {
             let node = node.clone();
             self.table
                 .coordinate(job, [coordinator::Input::Said { node, message }], cx);

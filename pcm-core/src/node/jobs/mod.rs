@@ -18,6 +18,7 @@ mod placing;
 mod ranks;
 pub(in crate::node) mod reconfiguring;
 mod requests;
+mod standbys;
 mod steps;
 pub(in crate::node) mod succession;
 pub(in crate::node) mod table;

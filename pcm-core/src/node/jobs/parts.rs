@@ -46,6 +46,11 @@ impl Jobs {
         match order {
             CoordinatorToNode::Close if !self.succession.may_end(job, node) => {}
             CoordinatorToNode::Hosts(hosts) => cx.cluster.note_hosts(hosts),
+            CoordinatorToNode::Standbys { count, spec } => {
+                let order = self.table.launcher.standby(job, &spec, cx.cluster.nodes().own().host);
+                self.standby_askers.ask(node, count, order, cx);
+            }
+            CoordinatorToNode::EndStandbys => cx.out.keeper(DaemonToKeeper::EndStandbys { job }),
             CoordinatorToNode::Start(start) if !is_for_this_life(&start, cx) => {
                 tracing::info!(%job, %node, "an order to start was for this node before it was born again");
             }
@@ -214,6 +219,7 @@ impl Jobs {
                     .participate(key.job, Input::Refused { process, code, reason }, cx);
             }
             KeeperFact::Exited { key, status } => self.on_exited(key, status, cx),
+            KeeperFact::StandbysHeld { job, standbys } => self.standby_askers.tell(job, standbys, cx),
             KeeperFact::Parked { key, memory } => cx.store(StoreInput::Parked { key, memory }),
             KeeperFact::NotParked { key, reason } => cx.store(StoreInput::NotParked { key, reason }),
             KeeperFact::Kept { key, outcome } => cx.store(StoreInput::Kept { key, outcome }),

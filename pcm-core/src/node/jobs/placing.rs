@@ -64,6 +64,21 @@ pub(super) fn place_new(table: &Table, spec: &JobSpec, cx: &Context<'_>) -> Resu
     Ok(placed_for(spec, placed, cx))
 }
 
+/// Where so many further ranks of a job would go; nowhere when there is no place for all.
+pub(super) fn place_next(table: &Table, coordinator: &Coordinator, count: u32, cx: &Context<'_>) -> Vec<Share> {
+    let spec = coordinator.spec();
+    let nodes = coordinator.rank_nodes();
+    let wanted = Wanted {
+        count,
+        allowed: &spec.nodes,
+        ending: Ending::Shunned,
+        per_node: PerNode::of(spec, &nodes),
+    };
+    let host = memory_host(coordinator, cx);
+    let placed = with_cluster(table, host, |cluster: &ClusterView<'_>| cluster.place(&wanted), cx);
+    placed.map(|(shares, _)| shares).unwrap_or_default()
+}
+
 /// Places processes that a job spawns.
 pub(super) fn place_spawn(
     table: &Table,

@@ -1,6 +1,7 @@
 //! Drives this daemon's part in the reconfigurations of each job: what the machine of [`crate::reconfiguration`]
 //! decides is carried out here in its order, the record first.
 
+use super::standbys;
 use super::table::Job;
 use crate::job::at_node::{self, Step};
 use crate::job::coordinator::Coordinator;
@@ -102,6 +103,9 @@ impl Job {
             Report::Reconfigured { attempt, mut event } => {
                 let chosen = self.led.as_mut().and_then(|led| led.chosen.take());
                 MethodBook::on_changed(chosen, &mut event, cx.out);
+                if let Some(coordinator) = self.machine.coordinator() {
+                    standbys::on_changed(job, coordinator.spec(), cx);
+                }
                 cx.note(Some(job), epoch, EventKind::Reconfigured(event.clone()));
                 if let Some(from) = self.take_requester(attempt) {
                     cx.answer(from, DaemonToControl::Reconfigured(event));

@@ -5,6 +5,7 @@ use super::effects::Follow;
 use super::heirs::HEIRS;
 use super::led::Led;
 use super::placing::{place_restarted, place_spawn};
+use super::standbys;
 use super::table::{Job, Table};
 use crate::job::at_node::{self, Input, JobAtNode, Step};
 use crate::job::coordinator::{self, Coordinator};
@@ -174,6 +175,7 @@ impl Table {
         effects: Vec<coordinator::Effect>,
         cx: &mut Context<'_>,
     ) -> Step {
+        standbys::begin(job, state.spec(), cx);
         let machine = JobAtNode::new(job, cx.own(), cx.settings.limits.clone());
         let known = self.insert(job, machine);
         known.led = Some(led);
@@ -195,6 +197,7 @@ impl Table {
             return;
         };
         self.past.end(coordinator.status(), cx);
+        standbys::end(job, &led.standbys, cx);
         led.attachment.say(DaemonToControl::JobEnded(end.clone()), cx);
         for node in nodes {
             cx.send_job(node, job, CoordinatorToNode::Close);

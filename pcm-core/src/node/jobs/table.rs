@@ -188,10 +188,18 @@ impl Table {
         led.filter_map(|job| self.led(job)?.attachment.link()).collect()
     }
 
+    /// A job that this node leads.
+    pub(in crate::node) fn status(&self, job: JobId) -> Option<JobStatus> {
+        let (coordinator, led) = (self.coordinator(job)?, self.led(job)?);
+        let mut status = coordinator.status();
+        status.spares.extend(led.standby_rows(coordinator));
+        Some(status)
+    }
+
     /// Jobs that this node leads or remembers.
     pub(in crate::node) fn statuses(&mut self, now_us: u64) -> Vec<JobStatus> {
         let ended = self.past.statuses(now_us);
-        let led = self.coordinators().map(|(_, coordinator)| coordinator.status());
+        let led = self.led_ids().into_iter().filter_map(|job| self.status(job));
         led.chain(ended).collect()
     }
 

@@ -91,6 +91,7 @@ fn is_foreign(name: &[u8]) -> bool {
         names::RANK,
         names::SIZE,
         names::VALUES,
+        names::STANDBY,
     ];
     PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || ours.iter().any(|own| own.as_bytes() == name)
 }

@@ -5,7 +5,7 @@ use super::environment::{Belonging, environment};
 use crate::job::participant::{Newcomer, Participant};
 use crate::mpi_settings::{Circumstances, is_polite, settings};
 use pcm_proto::app::environment as names;
-use pcm_proto::ids::{NodeName, ProcessId, Rank};
+use pcm_proto::ids::{JobId, NodeName, ProcessId, Rank, WorldId};
 use pcm_proto::job::JobSpec;
 use pcm_proto::keeper::{ProcessKey, ProcessSpec};
 use std::ffi::OsStr;
@@ -63,6 +63,58 @@ impl Launcher {
         }
     }
 
+    /// The order for a process that may become one of a job that has one program. Which one, nothing in its environment
+    /// says yet.
+    pub fn standby(&self, job: JobId, spec: &JobSpec, host: u64) -> ProcessSpec {
+        let process = ProcessId(u32::MAX);
+        let key = ProcessKey { job, process };
+        let belonging = Belonging {
+            cluster_id: &self.cluster_id,
+            cluster_dir: &self.cluster_dir,
+            node: &self.node,
+            host,
+            key,
+            world: WorldId(0),
+            world_rank: 0,
+            world_size: 1,
+            is_spawned: false,
+            worlds: 1,
+        };
+        let mut env = self.environment(spec, false, &belonging, Vec::new());
+        env.retain(|(name, _)| !says_which_process(name));
+        env.push((names::STANDBY.into(), b"1".to_vec()));
+        ProcessSpec {
+            key,
+            program: PathBuf::from(OsStr::from_bytes(&spec.program)),
+            search_path: search_path(spec).unwrap_or_default().to_vec(),
+            args: spec.args.clone(),
+            env,
+            cwd: spec.cwd.clone(),
+            cpus: if spec.bind { self.cpus.clone() } else { Vec::new() },
+            stdin: false,
+            segments: Vec::new(),
+        }
+    }
+
+    fn environment(
+        &self,
+        spec: &JobSpec,
+        is_crowded: bool,
+        belonging: &Belonging<'_>,
+        extra: Vec<(String, String)>,
+    ) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let circumstances = Circumstances {
+            is_oversubscribed: is_crowded,
+            is_polite: is_polite(spec),
+            interface: None,
+        };
+        let settings = settings(circumstances, &spec.env, &spec.mpi_settings);
+        let library = self.libraries.of(spec).filter(|_| spec.preload);
+        let mut all = library.map_or_else(Vec::new, |library| preload_variables(library, spec));
+        all.extend(extra);
+        environment(&spec.env, &settings, belonging, &all)
+    }
+
     /// The order for a process of a job, on the host of this number; `None` for a process that was not ordered.
     pub fn launch(&self, key: ProcessKey, part: &Participant, host: u64) -> Option<Launch> {
         let local = part.processes().get(&key.process)?;
@@ -74,12 +126,6 @@ impl Launcher {
         let cwd = command
             .and_then(|command| command.cwd.clone())
             .map_or_else(|| spec.cwd.clone(), |cwd| spec.cwd.join(cwd));
-        let circumstances = Circumstances {
-            is_oversubscribed: part.is_crowded(),
-            is_polite: is_polite(spec),
-            interface: None,
-        };
-        let settings = settings(circumstances, &spec.env, &spec.mpi_settings);
         let belonging = Belonging {
             cluster_id: &self.cluster_id,
             cluster_dir: &self.cluster_dir,
@@ -92,10 +138,7 @@ impl Launcher {
             is_spawned: world.start().spawned,
             worlds: local.worlds,
         };
-        let mut extra = match self.libraries.of(spec).filter(|_| spec.preload) {
-            Some(library) => preload_variables(library, spec),
-            None => Vec::new(),
-        };
+        let mut extra = Vec::new();
         extra.extend(local.newcomer.iter().flat_map(role_variables));
         if !spec.registered.values.is_empty() {
             extra.push((names::VALUES.to_owned(), spec.registered.values.clone()));
@@ -114,9 +157,7 @@ impl Launcher {
             }));
         }
         let first = command.and_then(|command| command.search_path.as_deref());
-        let of_job = spec.env.iter().find(|(name, _)| name == b"PATH");
-        let of_job = of_job.map(|(_, value)| value.as_slice());
-        let search_path: Vec<&[u8]> = first.into_iter().chain(of_job).collect();
+        let search_path: Vec<&[u8]> = first.into_iter().chain(search_path(spec)).collect();
         Some(Launch {
             peers_max: spec.max.max(1) as usize,
             spec: ProcessSpec {
@@ -124,7 +165,7 @@ impl Launcher {
                 program: PathBuf::from(OsStr::from_bytes(typed)),
                 search_path: search_path.join(&b':'),
                 args: args.clone(),
-                env: environment(&spec.env, &settings, &belonging, &extra),
+                env: self.environment(spec, part.is_crowded(), &belonging, extra),
                 cwd,
                 cpus: if spec.bind { self.cpus.clone() } else { Vec::new() },
                 stdin: key.process == ProcessId(0) && !spec.detached,
@@ -132,6 +173,16 @@ impl Launcher {
             },
         })
     }
+}
+
+fn search_path(spec: &JobSpec) -> Option<&[u8]> {
+    let path = spec.env.iter().find(|(name, _)| name == b"PATH");
+    path.map(|(_, value)| value.as_slice())
+}
+
+/// Whether a variable is another one in each process of a job.
+fn says_which_process(name: &[u8]) -> bool {
+    name.starts_with(b"PMI_") || [names::PROCESS, names::WORLD].iter().any(|own| own.as_bytes() == name)
 }
 
 /// What a process that a reconfiguration started is told of the layout it is planned for.

@@ -1,0 +1,88 @@
+//! A process that was started before its job needs it: it waits before `MPI_Init` until its node's keeper makes it a
+//! process of the job, or ends it.
+#![allow(unsafe_code, reason = "takes descriptors by number, changes the environment")]
+
+use pcm_proto::{
+    app::{PACKET_BYTES_MAX, STANDBY_WAITS, StandbyCall, environment},
+    frame,
+};
+use rustix::{
+    io::{Errno, dup2},
+    net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send},
+};
+use std::{
+    env,
+    ffi::OsStr,
+    io::IoSliceMut,
+    mem::{ManuallyDrop, MaybeUninit},
+    os::{
+        fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd},
+        unix::ffi::OsStrExt,
+    },
+};
+
+/// Returns when this process is one of its job; at once in any other. To be called before MPI starts.
+pub(crate) fn wait() {
+    if env::var_os(environment::STANDBY).is_none() {
+        return;
+    }
+    let called = number(environment::CHANNEL_FD).and_then(call);
+    let taken = called.and_then(|(call, page)| {
+        // SAFETY: no file is closed by the number's owner, which is dropped nowhere.
+        let mut place = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(number(environment::PAGE_FD)?) });
+        dup2(&page, &mut place).ok().map(|()| call)
+    });
+    match taken {
+        Some(call) => change_environment(&call),
+        // Nothing of the program's own end must happen: it has done nothing.
+        // SAFETY: ends the process.
+        None => unsafe { libc::_exit(0) },
+    }
+}
+
+fn number(name: &str) -> Option<RawFd> {
+    env::var(name).ok()?.parse().ok().filter(|number| *number > 2)
+}
+
+/// What the keeper says; none when it is gone.
+fn call(channel: RawFd) -> Option<(StandbyCall, OwnedFd)> {
+    // SAFETY: the keeper's socket, which stays open; a number that is not open gives an error.
+    let channel = unsafe { BorrowedFd::borrow_raw(channel) };
+    send(channel, STANDBY_WAITS, SendFlags::NOSIGNAL).ok()?;
+    let mut packet = vec![0; PACKET_BYTES_MAX];
+    loop {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let pieces = &mut [IoSliceMut::new(&mut packet)];
+        let length = match recvmsg(channel, pieces, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+            Ok(received) if received.bytes > 0 => received.bytes.min(PACKET_BYTES_MAX),
+            Err(Errno::INTR) => continue,
+            Ok(_) | Err(_) => return None,
+        };
+        let page = ancillary.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut rights) => rights.next(),
+            _ => None,
+        });
+        return frame::decode(&packet[..length]).ok().zip(page);
+    }
+}
+
+fn change_environment(call: &StandbyCall) {
+    for name in call.unset.iter().filter(|name| is_name(name)) {
+        // SAFETY: the program waits here in its call that starts MPI; its other threads, if it has some by now, have no
+        // reason to look for variables of the process manager.
+        unsafe { env::remove_var(OsStr::from_bytes(name)) };
+    }
+    for (name, value) in call
+        .set
+        .iter()
+        .filter(|(name, value)| is_name(name) && !value.contains(&0))
+    {
+        // SAFETY: as above.
+        unsafe { env::set_var(OsStr::from_bytes(name), OsStr::from_bytes(value)) };
+    }
+}
+
+fn is_name(name: &[u8]) -> bool {
+    !name.is_empty() && !name.iter().any(|byte| [0, b'='].contains(byte))
+}
