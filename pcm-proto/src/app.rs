@@ -210,6 +210,20 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
+    fn a_standby_gets_what_its_environment_lacks() {
+        let variables = |list: &[(&str, &str)]| -> Vec<(Vec<u8>, Vec<u8>)> {
+            let variable = |(name, value): &(&str, &str)| (name.as_bytes().to_vec(), value.as_bytes().to_vec());
+            list.iter().map(variable).collect()
+        };
+        let from = variables(&[("HOME", "/h"), ("PCM_STANDBY", "1"), ("FI_PROVIDER", "tcp")]);
+        let to = variables(&[("PMI_RANK", "3"), ("HOME", "/h"), ("FI_PROVIDER", "shm")]);
+        let call = StandbyCall::between(&from, &to);
+        assert_eq!(call.set, variables(&[("PMI_RANK", "3"), ("FI_PROVIDER", "shm")]));
+        assert_eq!(call.unset, [b"PCM_STANDBY".to_vec()]);
+        assert_eq!(StandbyCall::between(&to, &to), StandbyCall::default());
+    }
+
+    #[test]
     fn a_packet_with_more_than_one_message_is_malformed() {
         let mut packet = packet_encode(&AppToDaemon::Finalizing).unwrap();
         packet.push(0);

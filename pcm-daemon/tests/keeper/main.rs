@@ -8,6 +8,7 @@ mod program;
 mod relay;
 mod shared_memory;
 mod spawn;
+mod standbys;
 mod start;
 mod world;
 

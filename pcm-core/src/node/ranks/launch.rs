@@ -280,6 +280,33 @@ mod tests {
     }
 
     #[test]
+    fn a_standby_does_not_hear_which_process_it_will_be() {
+        let node = NodeName::new("n1").unwrap();
+        let launcher = Launcher::new(("c".to_owned(), "/c".into()), node, vec![2, 3], InFront::default());
+        let mut spec = crate::node::layout_request::tests::spec();
+        spec.env = vec![
+            (b"PMI_RANK".to_vec(), b"4".to_vec()),
+            (b"HOME".to_vec(), b"/h".to_vec()),
+        ];
+        let standby = launcher.standby(JobId(5), &spec, 9);
+        let value = |name: &str| {
+            let found = standby.env.iter().find(|(known, _)| known == name.as_bytes());
+            found.map(|(_, value)| String::from_utf8_lossy(value).into_owned())
+        };
+        assert_eq!(value("HOME").as_deref(), Some("/h"));
+        assert_eq!(
+            value(names::JOB).as_deref(),
+            Some("5"),
+            "it is found when the job's processes are swept"
+        );
+        assert_eq!(value(names::STANDBY).as_deref(), Some("1"));
+        for name in ["PMI_RANK", "PMI_SIZE", names::PROCESS, names::WORLD, names::ROLE] {
+            assert_eq!(value(name), None, "{name}");
+        }
+        assert_eq!((standby.key.job, standby.stdin), (JobId(5), false));
+    }
+
+    #[test]
     fn a_path_that_would_be_cut_is_a_folder_to_search() {
         let env = [("LD_LIBRARY_PATH", "/l"), ("PCM_MPI_LIBRARY", "/m:n/libmpi.so.12")];
         assert_eq!(
