@@ -39,6 +39,7 @@ pub mod skip;
 pub mod slurm;
 pub mod stand_in_data;
 pub mod standard_abi;
+pub mod standbys;
 pub mod trace_format;
 pub mod users;
 pub mod wait;

@@ -15,7 +15,7 @@ use tests::{
     crashing, intel, limited,
     malleable::Malleable,
     random_changes::{self, NODES},
-    standard_abi,
+    standard_abi, standbys,
 };
 
 const CHANGES: u32 = 50;
@@ -169,6 +169,13 @@ fn mpi_is_finalized_for_a_program_whose_ranks_have_changed() {
         outcome.status.success() && outcome.stdout.contains("over: done"),
         "{outcome:?}"
     );
+    cluster.down();
+}
+
+#[test]
+fn a_rank_that_joins_waited_before() {
+    let cluster = Cluster::up(2);
+    standbys::joins_and_ends_right(&cluster, &heat2d(&cluster), &[("PCM_MPI", &its_prefix())]);
     cluster.down();
 }
 

@@ -19,6 +19,7 @@ use tests::{
     malleable::Malleable,
     random_changes::{self, NODES},
     standard_abi::{With, compiled, compiled_fortran, compiler, library},
+    standbys,
 };
 
 const CHANGES: u32 = 50;
@@ -185,6 +186,15 @@ fn a_program_behind_a_script_is_told_which_word_it_needs() {
         wrong.status.code() == Some(2) && wrong.stderr.contains("was compiled for the standard ABI"),
         "{wrong:?}"
     );
+    cluster.down();
+}
+
+#[test]
+fn a_rank_that_joins_waited_before() {
+    let Some(compiler) = compiler() else { return };
+    let cluster = Cluster::up(2);
+    let program = compiled(&compiler, HEAT, cluster.files(), With::ItsOwn);
+    standbys::joins_and_ends_right(&cluster, text(&program), &[]);
     cluster.down();
 }
 

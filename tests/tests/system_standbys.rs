@@ -2,7 +2,6 @@
 //! cannot tell.
 
 use rustix::process::Signal;
-use serde_json::Value;
 use std::{path::Path, time::Duration};
 use tests::{
     background::Background,
@@ -12,25 +11,12 @@ use tests::{
     heat2d::{Closing, reference_checksum},
     malleable::Malleable,
     processes::{self, cpu_ticks},
-    random_changes, wait,
+    random_changes,
+    standbys::ready,
+    wait,
 };
 
 const CHANGES: u32 = 50;
-
-/// Waits until `ps` shows so many standbys that are ready; their process ids.
-fn ready(cluster: &Cluster, count: usize) -> Vec<u32> {
-    wait::until("standbys that are ready", LIMIT, || {
-        let seen: Value = serde_json::from_str(&cluster.run(&["ps", "1", "--json"]).stdout).ok()?;
-        let spares = seen["spares"].as_array()?;
-        let ready = spares
-            .iter()
-            .filter(|spare| spare["ready"] == true && spare["process"].is_null());
-        let pids: Vec<u32> = ready
-            .filter_map(|spare| u32::try_from(spare["pid"].as_u64()?).ok())
-            .collect();
-        (spares.len() == count && pids.len() == count).then_some(pids)
-    })
-}
 
 fn pids(job: &Malleable<'_>) -> Vec<u32> {
     job.ranks().into_iter().map(|rank| rank.pid).collect()
