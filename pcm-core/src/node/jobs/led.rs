@@ -72,6 +72,11 @@ impl Led {
         Self::new(state, Attachment::new(None, true), output, cx.now())
     }
 
+    /// Some were taken; the nodes say again what they hold.
+    pub(super) fn forget_standbys(&mut self) {
+        self.standbys.values_mut().for_each(Vec::clear);
+    }
+
     /// What `ps` shows of the standbys. Those that were taken since their node said what it holds are ranks.
     pub(super) fn standby_rows(&self, coordinator: &Coordinator) -> Vec<SpareStatus> {
         let program = String::from_utf8_lossy(&coordinator.spec().program);
