@@ -260,6 +260,9 @@ impl Movement {
                 Ok(true)
             }
             Stage::Moving(carrier) => {
+                for parcel in &mut self.parcels {
+                    parcel.land(registry)?;
+                }
                 if carrier.step(transfer)? {
                     return Ok(true);
                 }
@@ -400,6 +403,7 @@ impl Movement {
     /// Brings messages under way to an end; returns how many are left at the deadline.
     fn drain(&mut self, registry: &Registry, transfer: &dyn Transport, deadline: Instant) -> usize {
         let mut idle = 0;
+        self.parcels.iter().for_each(ParcelMove::give_up);
         if let Stage::Moving(carrier) | Stage::Failed(Some(carrier)) = &mut self.stage {
             // A failure shows in what is left under way.
             _ = carrier.stop(transfer);
@@ -458,6 +462,7 @@ impl Drop for Movement {
             Stage::Moving(carrier) | Stage::Failed(Some(carrier)) if carrier.under_way() > 0 => {
                 carrier.abandon();
                 self.arrays.drain(..).for_each(std::mem::forget);
+                self.parcels.drain(..).for_each(std::mem::forget);
             }
             Stage::Moving(_) | Stage::Complete { .. } | Stage::Failed(_) => {}
         }

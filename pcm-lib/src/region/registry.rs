@@ -355,11 +355,13 @@ impl Registry {
         self.capacity.has_taken(bytes);
     }
 
-    /// Gives back all memory that was opened for a move beside the arrays as they are.
+    /// Gives back all memory that was opened for a move beside the data as it is.
     pub(crate) fn settle(&mut self) {
         for region in &mut self.regions {
-            if let Kind::Array(array) = &mut region.kind {
-                array.storage_mut().settle();
+            match &mut region.kind {
+                Kind::Array(array) => array.storage_mut().settle(),
+                Kind::Custom(custom) => custom.settle(),
+                Kind::Value(_) | Kind::PerRank(_) => {}
             }
         }
     }
