@@ -115,8 +115,8 @@ impl CustomRegion {
         }
     }
 
-    /// Places for what comes from these old ranks, in their order; a flag says which one is this. None where it is to be
-    /// unpacked.
+    /// Places for what comes from these old ranks, in their order; a flag says which one is this. None where it is to
+    /// be unpacked.
     pub(crate) fn landing(&mut self, from: &[(u32, bool)], by: &Move<'_>) -> Result<Option<Landing>, HookFailed> {
         match &mut self.data {
             Data::Rows(rows) => Ok(rows.landing(from, by)),

@@ -44,7 +44,7 @@ enum Target {
     Kept,
     /// What comes is beside what is kept, which stays where it is.
     Slides { shift: i64, length: usize },
-    /// New memory.
+    /// Beside what is live, all of it new.
     Fresh(Block),
 }
 
