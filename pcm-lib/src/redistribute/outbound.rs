@@ -103,6 +103,8 @@ impl Outbound {
 
     /// Sends no more: receivers are told, unless they have everything.
     pub(super) fn stop(&mut self, transfer: &dyn Transport, pending: &mut Pending) -> Result<(), MoveError> {
+        // Lengths that were not sent by now are not sent later.
+        self.are_lengths_sent = true;
         for stream in self.streams.iter_mut().filter(|stream| !stream.is_all_posted) {
             // Of a stream that was never begun, lengths are what its receiver waits for first.
             let is_begun = stream.are_lengths_sent || !stream.has_parcels();
