@@ -222,6 +222,7 @@ impl Movement {
             registry.settle();
             Ok(())
         } else {
+            registry.leave();
             Err(NotDrained { messages })
         }
     }
@@ -462,7 +463,6 @@ impl Drop for Movement {
             Stage::Moving(carrier) | Stage::Failed(Some(carrier)) if carrier.under_way() > 0 => {
                 carrier.abandon();
                 self.arrays.drain(..).for_each(std::mem::forget);
-                self.parcels.drain(..).for_each(std::mem::forget);
             }
             Stage::Moving(_) | Stage::Complete { .. } | Stage::Failed(_) => {}
         }

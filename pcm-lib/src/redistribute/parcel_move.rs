@@ -8,7 +8,7 @@ use super::{
     next_layout::NextLayout,
 };
 use crate::region::{
-    CustomRegion, Delivered, Given, HookFailed, Kind, Landing, Move, PerRankRegion, Pieces, Region, Registry,
+    CustomRegion, Delivered, Given, HookFailed, Kind, Landing, Move, NotLanded, PerRankRegion, Pieces, Region, Registry,
 };
 use pcm_core::partition::Partition;
 use pcm_core::redistribution::{
@@ -206,18 +206,24 @@ impl ParcelMove {
         (leaving.collect(), coming.collect())
     }
 
-    /// Finds the places of what comes, once all have said how much that is; says whether it did.
-    pub(super) fn land(&mut self, registry: &mut Registry) -> Result<bool, MoveError> {
+    /// Finds the places of what comes, once all have said how much that is.
+    pub(super) fn land(&mut self, registry: &mut Registry) -> Result<(), MoveError> {
         let landing = self.landing.as_ref().filter(|landing| landing.borrow().is_due());
         let Some((landing, rank)) = landing.zip(self.rank_after) else {
-            return Ok(false);
+            return Ok(());
         };
-        let region = registry.region_mut(self.id);
-        if let Kind::Custom(custom) = &mut region.kind {
-            let outcome = custom.land(&mut landing.borrow_mut(), &self.by(rank));
-            outcome.map_err(|error| hook_failed(&region.name, "unpack", error))?;
-        }
-        Ok(true)
+        let Region { name, kind } = registry.region_mut(self.id);
+        let Kind::Custom(custom) = kind else {
+            return Ok(());
+        };
+        let outcome = custom.land(&mut landing.borrow_mut(), &self.by(rank));
+        outcome.map_err(|error| match error {
+            NotLanded::Damaged(error) => hook_failed(name, "unpack", error),
+            NotLanded::Memory(error) => MoveError::Memory {
+                region: name.clone(),
+                error,
+            },
+        })
     }
 
     /// What comes is of no interest any more.

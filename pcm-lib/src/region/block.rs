@@ -26,6 +26,8 @@ pub(super) struct Block {
     memory: Memory,
     /// Bytes in use of those that there are.
     length: usize,
+    /// Messages that could not be ended may still read it, or write beside it: it stays as it is.
+    is_left: bool,
 }
 
 #[derive(Debug)]
@@ -76,8 +78,11 @@ impl Memory {
 
 impl Block {
     pub(super) fn zeroed(length: usize) -> Result<Self, MemoryError> {
-        let memory = Memory::zeroed(length)?;
-        Ok(Self { memory, length })
+        Ok(Self {
+            memory: Memory::zeroed(length)?,
+            length,
+            is_left: false,
+        })
     }
 
     /// Zeroed memory for so many pieces of one size.
@@ -102,15 +107,24 @@ impl Block {
         Ok(())
     }
 
-    /// Adds memory at the end, if there are addresses.
+    /// Adds memory at the end, if that can be; says so.
     fn grow(&mut self, length: usize) -> Result<bool, MemoryError> {
         match &mut self.memory {
+            _ if self.is_left => Ok(false),
             Memory::Large(storage) if storage.can_slide(0, length as u64) => {
                 storage.prepare_slide(0, length as u64)?;
                 storage.slide(0, length as u64);
                 Ok(true)
             }
-            _ => Ok(false),
+            Memory::Small(words) if length < LARGE => {
+                let wanted = length.div_ceil(WORD_BYTES);
+                // With room for more: a program may add one piece after the other.
+                let more = words.try_reserve(wanted.saturating_sub(words.len()));
+                more.map_err(|_| refused(length))?;
+                words.resize(wanted, 0);
+                Ok(true)
+            }
+            Memory::Large(_) | Memory::Small(_) => Ok(false),
         }
     }
 
@@ -142,7 +156,7 @@ impl Block {
     /// there are no addresses. [`Block::slide`] completes it, [`Block::settle`] takes it back.
     pub(super) fn prepare_slide(&mut self, shift: i64, length: usize) -> Result<Option<NonNull<u8>>, MemoryError> {
         match &mut self.memory {
-            Memory::Large(storage) if storage.can_slide(shift, length as u64) => {
+            Memory::Large(storage) if !self.is_left && storage.can_slide(shift, length as u64) => {
                 storage.prepare_slide(shift, length as u64).map(Some)
             }
             _ => Ok(None),
@@ -159,12 +173,22 @@ impl Block {
 
     /// Gives back what was opened beside it.
     pub(super) fn settle(&mut self) {
-        if let Memory::Large(storage) = &mut self.memory {
+        if let (Memory::Large(storage), false) = (&mut self.memory, self.is_left) {
             storage.settle();
         }
     }
 
-    /// Keeps these ranges of its bytes alone, which rise, side by side, and gives back what they do not need.
+    /// Leaves its memory, and what was opened beside it, to messages that could not be ended. The bytes stay in use.
+    pub(super) fn leave(&mut self) {
+        self.is_left = true;
+    }
+
+    pub(super) fn is_left(&self) -> bool {
+        self.is_left
+    }
+
+    /// Keeps these ranges of its bytes alone, which rise, side by side, and gives back what they do not need. Not for
+    /// memory that was left.
     pub(super) fn keep(&mut self, ranges: impl Iterator<Item = Range<usize>>) {
         let mut ranges = ranges.peekable();
         // Where memory slides, the first range stays where it is.
@@ -192,6 +216,14 @@ impl Block {
     }
 }
 
+impl Drop for Block {
+    fn drop(&mut self) {
+        if self.is_left {
+            std::mem::forget(std::mem::take(&mut self.memory));
+        }
+    }
+}
+
 fn bytes_of(pieces: usize, size: usize) -> Result<usize, MemoryError> {
     let bytes = pieces.checked_mul(size);
     bytes.ok_or(MemoryError::NotAddressable { wanted: u64::MAX })
@@ -208,4 +240,40 @@ fn refused(length: usize) -> MemoryError {
 fn are_addresses_limited() -> bool {
     let limit = rustix::process::getrlimit(rustix::process::Resource::As);
     limit.current.is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pcm_proto::random::Random;
+
+    #[test]
+    fn memory_of_any_length_keeps_what_fits_and_is_zero_beyond() {
+        let mut random = Random::new(1);
+        let (mut block, mut wanted) = (Block::default(), Vec::new());
+        for round in 0..200 {
+            let most = if random.below(2) == 0 { 3 * LARGE } else { 40 };
+            let length = match random.below(4) {
+                0 => random.below(most as u64) as usize,
+                1 => wanted.len() + random.below(40) as usize,
+                2 => wanted.len().saturating_sub(random.below(most as u64) as usize),
+                _ => wanted.len(),
+            };
+            if random.below(3) == 0 {
+                let first = random.below(wanted.len() as u64 + 1) as usize;
+                let second = first + random.below((wanted.len() - first) as u64 + 1) as usize;
+                let ranges = [0..first / 2, first..second];
+                block.keep(ranges.iter().cloned());
+                wanted = ranges.into_iter().flat_map(|range| wanted[range].to_vec()).collect();
+                assert!(block.bytes() == wanted, "round {round}: {} bytes kept", wanted.len());
+            }
+            block.resize_for(length, 1).unwrap();
+            wanted.resize(length, 0);
+            assert!(block.bytes() == wanted, "round {round}: {length} bytes");
+            block.bytes_mut().fill(round as u8 + 1);
+            wanted.fill(round as u8 + 1);
+        }
+        assert!(block.resize_for(usize::MAX / 2, 1).is_err() && block.resize_for(usize::MAX, 2).is_err());
+        assert!(block.bytes() == wanted);
+    }
 }

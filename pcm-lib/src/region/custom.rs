@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "copies what a region lends")]
 
 use super::HookFailed;
-use super::landing::Landing;
+use super::landing::{Landing, NotLanded};
 use super::lent::Given;
 use super::moved::{Delivered, Move};
 use super::owners::Owners;
@@ -126,7 +126,7 @@ impl CustomRegion {
     }
 
     /// How much comes is known: takes the memory for it.
-    pub(crate) fn land(&mut self, landing: &mut Landing, by: &Move<'_>) -> Result<(), HookFailed> {
+    pub(crate) fn land(&mut self, landing: &mut Landing, by: &Move<'_>) -> Result<(), NotLanded> {
         match &mut self.data {
             Data::Rows(rows) => rows.land(landing, by),
             Data::Records(records) => records.land(landing, by),
@@ -152,6 +152,15 @@ impl CustomRegion {
         match &mut self.data {
             Data::Rows(rows) => rows.take_up(landing, offsets, by),
             Data::Records(records) => records.take_up(landing, by),
+            Data::Application(_) | Data::Owners(_) => {}
+        }
+    }
+
+    /// Messages of a move may still use its memory: see [`super::block::Block::leave`].
+    pub(super) fn leave(&mut self) {
+        match &mut self.data {
+            Data::Rows(rows) => rows.leave(),
+            Data::Records(records) => records.leave(),
             Data::Application(_) | Data::Owners(_) => {}
         }
     }

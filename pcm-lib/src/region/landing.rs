@@ -32,7 +32,7 @@ struct Part {
     is_own: bool,
     /// Bytes that come.
     length: Option<u64>,
-    head: Vec<u8>,
+    head: Block,
     entries: usize,
     pieces: Pieces,
 }
@@ -57,6 +57,20 @@ enum State {
     GivenUp,
 }
 
+/// Why there are no places.
+#[derive(Debug)]
+pub(crate) enum NotLanded {
+    /// What is said to come is not what can come.
+    Damaged(HookFailed),
+    Memory(MemoryError),
+}
+
+impl From<MemoryError> for NotLanded {
+    fn from(error: MemoryError) -> Self {
+        Self::Memory(error)
+    }
+}
+
 impl Landing {
     /// Of each rank that gives something: its rows, if there are heads, and whether it is this one.
     pub(super) fn new(parts: impl Iterator<Item = (Option<Range<u64>>, bool)>, sizes: Vec<usize>) -> Self {
@@ -64,7 +78,7 @@ impl Landing {
             rows,
             is_own,
             length: None,
-            head: Vec::new(),
+            head: Block::default(),
             entries: 0,
             pieces: Pieces::default(),
         };
@@ -115,32 +129,30 @@ impl Landing {
         &mut self,
         blocks: &mut [Block],
         kept: impl Iterator<Item = Range<usize>>,
-    ) -> Result<(), HookFailed> {
+    ) -> Result<(), NotLanded> {
         let kept = Kept::of(kept);
+        let is_damaged = || NotLanded::Damaged(damaged());
         let (mut place, mut total) = (0, 0_usize);
-        let row_bytes = self.sizes.iter().sum();
         for part in &mut self.parts {
-            part.entries = match part.is_own {
-                true => kept.entries,
-                false => part.measured(row_bytes).ok_or_else(damaged)?,
-            };
             if part.is_own {
-                place = total;
+                (place, part.entries) = (total, kept.entries);
+            } else {
+                let (head, entries) = part.measured(&self.sizes).ok_or_else(is_damaged)?;
+                (part.head, part.entries) = (Block::zeroed(head)?, entries);
             }
-            total = total.checked_add(part.entries).ok_or_else(damaged)?;
+            total = total.checked_add(part.entries).ok_or_else(is_damaged)?;
         }
         let has_more = total > kept.entries;
         let mut firsts = Vec::new();
         for (block, size) in blocks.iter_mut().zip(&self.sizes) {
-            let target = Target::of(block, *size, &kept, (place, total), has_more);
-            let (target, first) = target.map_err(|error| HookFailed::because(error.to_string()))?;
+            let (target, first) = Target::of(block, *size, &kept, (place, total), has_more)?;
             self.targets.push(target);
             firsts.push(first);
         }
         let mut place = 0;
         for part in &mut self.parts {
             if !part.is_own {
-                part.pieces.add(NonNull::from(&mut *part.head).cast(), part.head.len());
+                part.pieces.add(part.head.first(), part.head.length());
                 for (first, size) in firsts.iter().zip(&self.sizes).filter(|_| part.entries > 0) {
                     // SAFETY: the memory is as long as all parts together.
                     let first = unsafe { first.add(place * size) };
@@ -210,23 +222,23 @@ impl Landing {
 }
 
 impl Part {
-    /// Makes room for the head, and says how many entries come behind it; none if that is not a whole number.
-    fn measured(&mut self, row_bytes: usize) -> Option<usize> {
+    /// Bytes of the head, and how many entries come behind it; none if that is not a whole number.
+    fn measured(&self, sizes: &[usize]) -> Option<(usize, usize)> {
         let rows = self.rows.as_ref().map(|rows| rows.end - rows.start);
         let numbers = rows.map_or(0, |rows| match rows {
             0 => 1,
             rows => 3 + rows,
         });
         let head = usize::try_from(numbers).ok()?.checked_mul(NUMBER_BYTES)?;
-        let entries = usize::try_from(self.length?).ok()?.checked_sub(head)?;
-        // Only what was said to come is made room for.
-        self.head = vec![0; head];
-        entries.is_multiple_of(row_bytes).then_some(entries / row_bytes)
+        let bytes = usize::try_from(self.length?).ok()?.checked_sub(head)?;
+        let of_all = sizes.iter().try_fold(0_usize, |sum, size| sum.checked_add(*size))?;
+        let entries = bytes.checked_div(of_all)?;
+        (entries * of_all == bytes).then_some((head, entries))
     }
 
     /// The lengths of its rows; none if it tells of other rows.
     fn told(&self) -> Option<impl Iterator<Item = usize>> {
-        let (words, rest) = self.head.as_chunks::<NUMBER_BYTES>();
+        let (words, rest) = self.head.bytes().as_chunks::<NUMBER_BYTES>();
         let rows = self.rows.clone()?;
         let wanted: &[u64] = match rows.is_empty() {
             true => &[0],
@@ -277,7 +289,7 @@ impl Target {
         (place, total): (usize, usize),
         has_more: bool,
     ) -> Result<(Self, NonNull<u8>), MemoryError> {
-        if !has_more {
+        if !has_more && !block.is_left() {
             return Ok((Self::Kept, block.first()));
         }
         let length = total

@@ -89,7 +89,7 @@ impl Given {
     /// A copy of all of it behind other bytes.
     ///
     /// # Safety
-    /// What is lent is there, and nobody writes to it.
+    /// What is lent is there, and nothing writes to it.
     pub(crate) unsafe fn copy_to(&self, out: &mut Vec<u8>) {
         let length = self.lent.length();
         out.reserve_exact(self.made.len() + length as usize);

@@ -31,7 +31,7 @@ pub use description::{Description, digest};
 pub use element::{Element, ElementType};
 pub use error::{HookFailed, RegionError};
 pub use home::Home;
-pub(crate) use landing::Landing;
+pub(crate) use landing::{Landing, NotLanded};
 pub(crate) use lent::{Given, Pieces};
 pub use limits::{NAME_LENGTH_MAX, REGIONS_MAX};
 pub use moved::{Delivered, Move};

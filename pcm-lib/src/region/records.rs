@@ -4,7 +4,7 @@
 use super::Element;
 use super::HookFailed;
 use super::block::Block;
-use super::landing::Landing;
+use super::landing::{Landing, NotLanded};
 use super::lent::Given;
 use super::memory::MemoryError;
 use super::moved::{Delivered, Move};
@@ -130,7 +130,7 @@ impl Records {
         Ok(Landing::new(parts, vec![self.size]))
     }
 
-    pub(super) fn land(&mut self, landing: &mut Landing, by: &Move<'_>) -> Result<(), HookFailed> {
+    pub(super) fn land(&mut self, landing: &mut Landing, by: &Move<'_>) -> Result<(), NotLanded> {
         let mut held = [std::mem::take(&mut self.held)];
         let outcome = landing.land(&mut held, self.kept(landing.has_own(), by));
         [self.held] = held;
@@ -152,7 +152,16 @@ impl Records {
     }
 
     fn kept(&self, has_own: bool, by: &Move<'_>) -> impl Iterator<Item = Range<usize>> + Clone {
+        assert!(
+            !has_own || self.pass.is_some(),
+            "the owners are known until the records are taken up"
+        );
         self.of_rank(by.rank).filter(move |_| has_own)
+    }
+
+    pub(super) fn leave(&mut self) {
+        self.pass = None;
+        self.held.leave();
     }
 
     pub(super) fn settle(&mut self) {

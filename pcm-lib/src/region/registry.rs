@@ -355,6 +355,15 @@ impl Registry {
         self.capacity.has_taken(bytes);
     }
 
+    /// Messages of a move that was called off may still use the memory of rows and records.
+    pub(crate) fn leave(&mut self) {
+        for region in &mut self.regions {
+            if let Kind::Custom(custom) = &mut region.kind {
+                custom.leave();
+            }
+        }
+    }
+
     /// Gives back all memory that was opened for a move beside the data as it is.
     pub(crate) fn settle(&mut self) {
         for region in &mut self.regions {

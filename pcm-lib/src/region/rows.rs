@@ -4,7 +4,7 @@
 use super::Element;
 use super::HookFailed;
 use super::block::Block;
-use super::landing::{Landing, NUMBER_BYTES, damaged};
+use super::landing::{Landing, NUMBER_BYTES, NotLanded, damaged};
 use super::lent::Given;
 use super::memory::MemoryError;
 use super::moved::{Delivered, Move};
@@ -217,7 +217,7 @@ impl Rows {
         is_some.then(|| places_of(&self.own, &[kept]).pop()).flatten()
     }
 
-    pub(super) fn land(&mut self, landing: &mut Landing, by: &Move<'_>) -> Result<(), HookFailed> {
+    pub(super) fn land(&mut self, landing: &mut Landing, by: &Move<'_>) -> Result<(), NotLanded> {
         let kept = self.kept(landing, by).map(|rows| self.entries_of(&rows));
         landing.land(&mut self.columns, kept.into_iter())
     }
@@ -238,6 +238,10 @@ impl Rows {
         landing.commit(&mut self.columns, kept.into_iter());
         self.offsets = offsets;
         self.own = by.division.iter().map(|[_, after]| interval(after, by.rank)).collect();
+    }
+
+    pub(super) fn leave(&mut self) {
+        self.columns.iter_mut().for_each(Block::leave);
     }
 
     pub(super) fn settle(&mut self) {

@@ -4,6 +4,7 @@
 use super::super::custom::Data;
 use super::super::rows::Like;
 use super::super::{CustomRegion, Delivered, Move, Records, Rows};
+use super::damaged;
 use pcm_core::partition::{ArraySpec, AxisSpec, Partition, Split};
 use pcm_proto::{ids::RegionId, random::Random};
 
@@ -111,8 +112,20 @@ fn parts_for(old: &mut [CustomRegion], by: &Move<'_>) -> Vec<(u32, Vec<u8>)> {
     parts
 }
 
+/// How a move ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    Made,
+    CalledOff,
+    /// Called off, with messages that could not be ended.
+    Left,
+}
+
+/// Bytes that messages may still read, and what they were.
+type Left = Vec<(*const u8, Vec<u8>)>;
+
 /// The parts land in a region, which is an old rank or new; unless that is called off, it takes them up.
-fn land(region: &mut CustomRegion, own: Option<u32>, parts: &[(u32, Vec<u8>)], by: &Move<'_>, is_made: bool) {
+fn land(region: &mut CustomRegion, own: Option<u32>, parts: &[(u32, Vec<u8>)], by: &Move<'_>, ending: Ending) -> Left {
     let live = contents(region);
     let from: Vec<_> = parts.iter().map(|(from, _)| (*from, own == Some(*from))).collect();
     let mut landing = region.landing(&from, by).unwrap().expect("it can land");
@@ -138,26 +151,42 @@ fn land(region: &mut CustomRegion, own: Option<u32>, parts: &[(u32, Vec<u8>)], b
     }
     let offsets = region.landed(&mut landing, by).unwrap();
     assert_eq!(contents(region), live, "nothing of what is live has changed");
-    if is_made {
-        region.take_up(landing, offsets, by);
-    } else {
-        drop(landing);
-        region.settle();
-        assert_eq!(contents(region), live);
+    let mut left = Left::new();
+    match ending {
+        Ending::Made => region.take_up(landing, offsets, by),
+        Ending::CalledOff => {
+            drop(landing);
+            region.settle();
+        }
+        Ending::Left => {
+            std::mem::forget(landing);
+            region.leave();
+            region.settle();
+            let (_, columns) = region.whole();
+            left.extend(columns.iter().map(|column| (column.as_ptr(), column.to_vec())));
+        }
     }
+    assert!(ending == Ending::Made || contents(region) == live);
+    left
 }
 
 fn moves(kind: &Kind, seed: u64) {
     let mut random = Random::new(seed);
     let mut division = divided(1, &mut random);
     let mut old = vec![(kind.filled)(&division)];
+    let mut left = Left::new();
     for _ in 0..12 {
         let before = old.len() as u32;
         let after = 1 + random.below(6) as u32;
         let next = divided(after, &mut random);
         let order = order(before, after, &mut random);
         let divisions = kind.is_rows.then(|| [division.clone(), next.clone()]);
-        let is_made = random.below(4) > 0;
+        let ending = match random.below(6) {
+            0 => Ending::CalledOff,
+            1 => Ending::Left,
+            _ => Ending::Made,
+        };
+        let is_made = ending == Ending::Made;
         let to = |rank| Move::among((before, after), rank).divided(divisions.as_ref());
         let parts: Vec<_> = (0..after).map(|rank| parts_for(&mut old, &to(rank))).collect();
         let wanted: Vec<_> = (0..after)
@@ -174,7 +203,7 @@ fn moves(kind: &Kind, seed: u64) {
         for (rank, own) in (0..).zip(&order) {
             let known = own.and_then(|own| processes[own as usize].take());
             let mut region = known.unwrap_or_else(kind.empty);
-            land(&mut region, *own, &parts[rank as usize], &to(rank), is_made);
+            left.extend(land(&mut region, *own, &parts[rank as usize], &to(rank), ending));
             if is_made {
                 assert!(
                     contents(&region) == wanted[rank as usize],
@@ -190,6 +219,11 @@ fn moves(kind: &Kind, seed: u64) {
         } else {
             old.extend(processes.into_iter().flatten());
         }
+    }
+    drop(old);
+    for (first, bytes) in left {
+        // SAFETY: what is left is neither given back nor used for anything else.
+        assert!(unsafe { std::slice::from_raw_parts(first, bytes.len()) } == bytes);
     }
 }
 
@@ -240,7 +274,9 @@ fn parts_of_another_length_or_of_other_rows_are_refused() {
         let mut landing = region.landing(&[(0, false), (1, false)], &by).unwrap().unwrap();
         landing.on_length(0, bytes.len() as u64);
         landing.on_length(1, rest.len() as u64);
-        region.land(&mut landing, &by)?;
+        if region.land(&mut landing, &by).is_err() {
+            return Err(damaged());
+        }
         for (part, bytes) in [bytes, &rest].iter().enumerate() {
             let pieces = landing.pieces(part);
             let mut rest = *bytes;
@@ -256,6 +292,14 @@ fn parts_of_another_length_or_of_other_rows_are_refused() {
     let good = packed(&head);
     assert!(landed(&good).is_ok());
     assert!(landed(&good[..good.len() - 1]).is_err() && landed(&good[..9]).is_err());
+    let heads = 8 * (head.len() + 3 + (ROWS - count) as usize) as u64;
+    for more in [13 << 50, 13 * (u64::MAX / 13 - 100), u64::MAX] {
+        let mut region = empty_rows();
+        let mut landing = region.landing(&[(0, false), (1, false)], &by).unwrap().unwrap();
+        landing.on_length(0, more);
+        landing.on_length(1, heads);
+        assert!(region.land(&mut landing, &by).is_err(), "{more}");
+    }
     for (place, number) in [(0, 2), (1, 1), (2, 1), (3, 2), (4, u64::MAX)] {
         let mut wrong = head.clone();
         wrong[place] = number;
