@@ -73,6 +73,8 @@ impl Outbound {
             // To all at once: where data belongs may depend on how much others give.
             for stream in &mut self.streams {
                 has_posted |= stream.lengths_post(self.token, transfer, pending)?;
+                // Who hears that all of it is empty waits for nothing more, not for word of a stop either.
+                stream.is_all_posted = stream.next_chunk(self.limits.chunk_bytes as u64).is_none();
             }
         }
         for (place, stream) in self.streams.iter_mut().enumerate() {

@@ -27,7 +27,7 @@ fn rows(rows: u64) -> ArrayForm {
 }
 
 /// A move to `next` that fails on every process: with an error that `has_error` knows where it arises, and elsewhere
-/// with one that names such a process. Afterwards nothing has changed.
+/// with one that names such a process, or one that has stopped sending. Afterwards nothing has changed.
 fn fails(
     job: &mut Job,
     next: &[u32],
@@ -63,7 +63,7 @@ fn fails_without_snapshot(
         Outcome::Failed(Some(error)) if has_error(&error) => {}
         Outcome::Failed(Some(error)) => {
             assert!(
-                job.me != culprit && matches!(error, MoveError::Elsewhere { .. }),
+                job.me != culprit && matches!(error, MoveError::Elsewhere { .. } | MoveError::SenderStopped { .. }),
                 "{error}"
             );
         }
