@@ -14,7 +14,7 @@
 #include <time.h>
 
 enum { AXES = 3, ARRAYS = 4, FORM = 2 + 3 * AXES + 2, TOKENS = 6000, SPAWN_EVERY = 60, RECORDS_MAX = 400 };
-enum { ROWS = 41, ROW_MAX = 5, ROWS_EVERY = 17, OWNED = 150, LISTED = 57, COSTS_EVERY = 31 };
+enum { ROWS = 41, ROWS_EVERY = 17, LISTED = 57, COSTS_EVERY = 31 };
 enum split { WHOLE, BLOCK, CYCLIC };
 enum kind { INTEGERS, NUMBERS, TRIPLES };
 
@@ -48,6 +48,8 @@ static struct array arrays[ARRAYS];
 static struct memory memories[ARRAYS][2]; /* of the array and of the other that it is swapped with */
 static int array_count, has_custom, has_tokens, has_window, has_children, has_rows, has_owned;
 static int has_listed, has_divide;
+static size_t row_max;
+static int64_t owned;
 static int64_t iteration, tokens;
 static struct record records[RECORDS_MAX];
 static size_t record_count, records_in_all;
@@ -116,6 +118,9 @@ static void choose(void)
     has_owned = mixed(seed + 2002) % 2 == 0;
     has_listed = mixed(seed + 3003) % 3 != 0;
     has_divide = mixed(seed + 4004) % 2 == 0;
+    /* Some programs have so much that its memory can grow in its place. */
+    row_max = mixed(seed + 5005) % 3 == 0 ? 30000 : 5;
+    owned = mixed(seed + 6006) % 3 == 0 ? 400000 : 150;
 }
 
 /* ---- failing -------------------------------------------------------------------------------------------------- */
@@ -430,7 +435,7 @@ static int64_t total(int64_t own)
 /* Rows get other lengths every some iterations. */
 static size_t row_length(size_t row, int64_t iterations)
 {
-    return (size_t)(mixed(seed + row * 7 + (uint64_t)(iterations / ROWS_EVERY)) % ROW_MAX);
+    return (size_t)(mixed(seed + row * 7 + (uint64_t)(iterations / ROWS_EVERY)) % row_max);
 }
 
 struct part_of_rows {
@@ -461,7 +466,7 @@ static void fill_rows(int64_t iterations)
     struct part_of_rows part = rows_here();
     for (size_t row = start; row < end; row++)
         for (size_t n = part.offsets[row - start]; n < part.offsets[row - start + 1]; n++) {
-            part.columns[n] = (int32_t)(row * ROW_MAX + n - part.offsets[row - start]);
+            part.columns[n] = (int32_t)(row * row_max + n - part.offsets[row - start]);
             part.values[n] = part.columns[n] + iterations;
         }
 }
@@ -474,7 +479,7 @@ static void check_rows(void)
         size_t first = part.offsets[row - part.start], length = part.offsets[row - part.start + 1] - first;
         check(length == row_length(row, iteration), "a row of another length");
         for (size_t n = 0; n < length; n++) {
-            int32_t column = (int32_t)(row * ROW_MAX + n);
+            int32_t column = (int32_t)(row * row_max + n);
             check(part.columns[first + n] == column, "another column");
             check(part.values[first + n] == column + iteration, "a value of a row of another time");
         }
@@ -494,7 +499,8 @@ static void next_rows(void)
 static int owner_of_record(void *own, const void *record, int ranks)
 {
     (void)own;
-    return (int)(((const struct record *)record)->id % ranks);
+    int64_t id = ((const struct record *)record)->id;
+    return (int)(ranks % 2 == 0 ? id * ranks / owned : id % ranks);
 }
 
 static struct record *owned_here(size_t *count)
@@ -510,10 +516,12 @@ static void fill_owned(void)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     size_t count = 0;
-    for (int64_t id = rank; id < OWNED; id += size) {
+    for (struct record next = {0, 0}; next.id < owned; next.value = ++next.id) {
+        if (owner_of_record(NULL, &next, size) != rank)
+            continue;
         struct record *first = pcm_records_resize("owned", count + 1);
         check(first != NULL, "room for a record");
-        first[count++] = (struct record){id, id};
+        first[count++] = next;
     }
 }
 
@@ -527,11 +535,11 @@ static void check_owned(void)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     for (size_t n = 0; n < count; n++) {
         ids += first[n].id;
-        check(first[n].id % size == rank, "a record of another rank");
+        check(owner_of_record(NULL, &first[n], size) == rank, "a record of another rank");
         check(first[n].value == first[n].id + iteration, "a record with an owner, of another time");
     }
-    check(total((int64_t)count) == OWNED, "records with owners are lost or doubled");
-    check(total(ids) == OWNED * (OWNED - 1) / 2, "other records with owners");
+    check(total((int64_t)count) == owned, "records with owners are lost or doubled");
+    check(total(ids) == owned * (owned - 1) / 2, "other records with owners");
 }
 
 static void next_owned(void)
@@ -578,7 +586,7 @@ static void fill_listed(void)
     char *marks = pcm_row_entries("listed", 1);
     for (size_t i = 0; i < count; i++)
         for (size_t n = offsets[i]; n < offsets[i + 1]; n++) {
-            values[n] = (int64_t)(numbers[i] * ROW_MAX + n - offsets[i]);
+            values[n] = (int64_t)(numbers[i] * row_max + n - offsets[i]);
             memset(marks + 3 * n, (int)numbers[i] + 1, 3);
         }
 }
@@ -587,7 +595,7 @@ static void check_listed_row(size_t row, const int64_t *values, const char *mark
 {
     check(length == row_length(row, 0), "a listed row of another length");
     for (size_t n = 0; n < length; n++) {
-        check(values[n] == (int64_t)(row * ROW_MAX + n) + iteration, "a value of a listed row");
+        check(values[n] == (int64_t)(row * row_max + n) + iteration, "a value of a listed row");
         for (size_t byte = 0; byte < 3; byte++)
             check(marks[3 * n + byte] == (char)(row + 1), "a mark of a listed row");
     }

@@ -24,6 +24,7 @@ pub mod leak;
 pub mod limited;
 pub mod logs;
 pub mod malleable;
+pub mod moving;
 pub mod network;
 pub mod older;
 pub mod own_share;

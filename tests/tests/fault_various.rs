@@ -7,6 +7,7 @@ use rustix::process::Signal;
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     thread,
+    time::Duration,
 };
 use tests::{
     asked,
@@ -14,6 +15,7 @@ use tests::{
     binaries::built,
     cluster::{CRASH_PATIENCE, Cluster, LIMIT},
     example::{Course, Example, NODES, assert_survives_all, micros},
+    moving::Moving,
     processes, wait,
 };
 
@@ -98,4 +100,51 @@ fn custom_data_comes_back_on_as_many_ranks_as_made_its_checkpoint() {
     let outcome = job.end(LIMIT);
     assert!(outcome.status.success(), "{outcome:?}");
     cluster.down();
+}
+
+/// How long the ranks stay in a change after its data has moved, and when a newcomer is killed since it is there.
+const STAY: (&str, &str) = ("PCM_HOLD", "moving:600");
+const KILLED_AFTER_MS: [u64; 5] = [100, 400, 700, 1000, 1300];
+
+/// Rows or records of some megabytes a rank: what comes lies beside what is in use.
+fn newcomers_are_killed(kind: &str) {
+    let cluster = Cluster::that_crashes(3);
+    let job = Moving::start(&cluster, kind, 24, &["--checkpoint-every", "0.3"], "", &[STAY]);
+    for ms in KILLED_AFTER_MS {
+        cluster.wait_until_ranks_of_iterate("1");
+        let answer = thread::scope(|scope| {
+            scope.spawn(|| {
+                let newcomer = wait::within(LIMIT, || cluster.processes_with("PCM_ROLE", "newcomer").pop());
+                thread::sleep(Duration::from_millis(ms));
+                processes::send(newcomer.expect("a newcomer"), Signal::KILL);
+            });
+            job.try_change(&["expand", "1", "--to", "4", "--mode", "live"])
+        });
+        println!("{kind}, killed after {ms} ms: {}", answer.stderr.trim_end());
+        // By whatever way it goes on, its data is right on another number of ranks.
+        wait::until("the job to go on", LIMIT, || {
+            cluster.wait_until_ranks_of_iterate("1");
+            let ranks = cluster.json(&["ps", "1"])["ranks"].as_array().map_or(0, Vec::len);
+            let to = if ranks == 2 {
+                ["expand", "1", "--to", "3"]
+            } else {
+                ["shrink", "1", "--to", "2"]
+            };
+            job.try_change(&to).status.success().then_some(())
+        });
+        job.change(&["expand", "1", "--to", "5"]);
+        job.change(&["shrink", "1", "--to", "2"]);
+    }
+    job.kill();
+    cluster.down();
+}
+
+#[test]
+fn newcomers_killed_while_rows_move_cost_no_row() {
+    newcomers_are_killed("lengths");
+}
+
+#[test]
+fn newcomers_killed_while_records_move_cost_no_record() {
+    newcomers_are_killed("records");
 }

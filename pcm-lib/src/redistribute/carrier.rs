@@ -84,7 +84,7 @@ impl Carrier {
         };
         let with_bytes = |mut leg: Leg| match &mut leg.bytes {
             LegBytes::Parcel(bytes) => bytes.take().map(|bytes| (leg, bytes)),
-            LegBytes::Array { .. } | LegBytes::Lent { .. } => None,
+            LegBytes::Array { .. } | LegBytes::Lent { .. } | LegBytes::Landing { .. } => None,
         };
         legs.into_iter().filter_map(with_bytes).collect()
     }

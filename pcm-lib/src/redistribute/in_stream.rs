@@ -2,12 +2,11 @@
 //! for. Never touches a byte or a message.
 
 use super::{
-    leg::{Leg, LegBytes},
+    leg::Leg,
     notes::{ENTRIES_MAX, Entry},
 };
 use pcm_core::redistribution::{ChunkHeader, Chunks};
 use std::collections::VecDeque;
-use zerocopy::FromZeros;
 
 /// Everything that comes from one process.
 #[derive(Debug)]
@@ -94,11 +93,9 @@ impl InStream {
     pub(super) fn on_lengths(&mut self, lengths: &[u64]) -> Result<(), String> {
         let parcels = self.legs.iter_mut().filter(|leg| leg.is_parcel());
         for (leg, &length) in parcels.zip(lengths) {
-            let bytes = usize::try_from(length).ok().map(u8::new_vec_zeroed);
-            let Some(Ok(bytes)) = bytes else {
-                return Err(format!("no memory for {length} bytes of region {}", leg.region));
-            };
-            leg.bytes = LegBytes::Parcel(Some(bytes));
+            let region = leg.region;
+            let made = leg.make_room(length);
+            made.ok_or_else(|| format!("no memory for {length} bytes of region {region}"))?;
         }
         self.lengths = Lengths::Known;
         Ok(())
@@ -245,6 +242,7 @@ impl InStream {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::redistribute::leg::LegBytes;
     use pcm_core::redistribution::{TransferId, TransferKind};
     use pcm_proto::ids::{Rank, RegionId};
 

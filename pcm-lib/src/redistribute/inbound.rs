@@ -25,6 +25,7 @@ pub(super) struct Inbound {
     staging: Staging,
     ledger: Ledger,
     received: Tally,
+    are_lengths_posted: bool,
     /// The move was called off: what arrives is taken and forgotten.
     is_draining: bool,
 }
@@ -46,13 +47,14 @@ impl Inbound {
             staging: Staging::new(limits.chunk_bytes, limits.in_flight * limits.peers),
             ledger,
             received: Tally::default(),
+            are_lengths_posted: false,
             is_draining: false,
         }
     }
 
     /// Posts what may be posted now; says whether that was anything.
     pub(super) fn post(&mut self, transfer: &dyn Transport, pending: &mut Pending) -> Result<bool, MoveError> {
-        let mut has_posted = false;
+        let mut has_posted = self.lengths_post(transfer, pending)?;
         let mut served = 0;
         for (place, stream) in self.streams.iter_mut().enumerate() {
             if stream.is_complete() {
@@ -61,14 +63,6 @@ impl Inbound {
             served += 1;
             if served > self.limits.peers {
                 break;
-            }
-            if stream.wants_lengths() {
-                let mut buffer = vec![0; lengths_bytes(stream.parcels())];
-                // SAFETY: the buffer is owned by its purpose.
-                let request = unsafe { transfer.irecv(&mut buffer, stream.from, tag::LENGTHS)? };
-                stream.lengths_are_posted();
-                pending.add(request, Purpose::LengthsFrom { stream: place, buffer });
-                has_posted = true;
             }
             while stream.wants_chunk(self.limits.in_flight) {
                 if !chunk_post(stream, place, self.limits, &mut self.staging, transfer, pending)? {
@@ -84,6 +78,22 @@ impl Inbound {
                 pending.add(request, Purpose::NoteFrom { stream: place, buffer });
                 has_posted = true;
             }
+        }
+        Ok(has_posted)
+    }
+
+    /// Of all at once: where data belongs may depend on how much others give.
+    fn lengths_post(&mut self, transfer: &dyn Transport, pending: &mut Pending) -> Result<bool, MoveError> {
+        let is_first = !std::mem::replace(&mut self.are_lengths_posted, true);
+        let streams = self.streams.iter_mut().enumerate().filter(|_| is_first);
+        let mut has_posted = false;
+        for (place, stream) in streams.filter(|(_, stream)| stream.wants_lengths()) {
+            let mut buffer = vec![0; lengths_bytes(stream.parcels())];
+            // SAFETY: the buffer is owned by its purpose.
+            let request = unsafe { transfer.irecv(&mut buffer, stream.from, tag::LENGTHS)? };
+            stream.lengths_are_posted();
+            pending.add(request, Purpose::LengthsFrom { stream: place, buffer });
+            has_posted = true;
         }
         Ok(has_posted)
     }

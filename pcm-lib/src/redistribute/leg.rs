@@ -1,9 +1,11 @@
 //! One transfer as one end of it sees it: its name, its length, and where its bytes are. Knows no messages.
-#![allow(unsafe_code, reason = "reads and writes the storage of arrays")]
+#![allow(unsafe_code, reason = "reads and writes registered data")]
 
+use crate::region::{Given, Landing, Pieces};
 use pcm_core::redistribution::{ArrayPlan, ByteRun, ChunkHeader, Chunks, Transfer, TransferId};
 use pcm_proto::ids::RegionId;
-use std::{ptr::NonNull, sync::Arc};
+use std::{cell::RefCell, ptr::NonNull, rc::Rc, sync::Arc};
+use zerocopy::FromZeros;
 
 /// A transfer to, or from, one process.
 #[derive(Debug)]
@@ -27,18 +29,53 @@ pub(super) enum LegBytes {
         at: usize,
         is_send: bool,
     },
-    /// A value in its own place, which does not change before the commit. It travels as opaque data.
-    Lent { first: NonNull<u8>, length: usize },
+    /// Data that is given in its own place, which does not change before the commit, behind bytes that were made for
+    /// it. It travels as opaque data.
+    Lent {
+        pieces: Pieces,
+        #[allow(dead_code, reason = "owned until they have left")]
+        made: Vec<u8>,
+    },
     /// Opaque data; a receiver learns its length from the sender.
     Parcel(Option<Vec<u8>>),
+    /// Such data that is received where it belongs, as one of several parts.
+    Landing { landing: Rc<RefCell<Landing>>, part: usize },
+}
+
+impl From<Given> for LegBytes {
+    fn from(given: Given) -> Self {
+        if given.lent.length() == 0 {
+            return Self::Parcel(Some(given.made));
+        }
+        let Given { made, lent } = given;
+        let mut pieces = Pieces::of(&made);
+        pieces.append(lent);
+        Self::Lent { pieces, made }
+    }
 }
 
 impl Leg {
-    /// Its chunks; none while the length is not known.
+    /// Takes the length of what comes, and makes room; none if that cannot be.
+    pub(super) fn make_room(&mut self, length: u64) -> Option<()> {
+        match &mut self.bytes {
+            LegBytes::Landing { landing, part } => landing.borrow_mut().on_length(*part, length),
+            LegBytes::Array { .. } | LegBytes::Lent { .. } | LegBytes::Parcel(_) => {
+                let bytes = u8::new_vec_zeroed(usize::try_from(length).ok()?);
+                self.bytes = LegBytes::Parcel(Some(bytes.ok()?));
+            }
+        }
+        Some(())
+    }
+
+    /// Its chunks; none while the length is not known, or where they belong.
     pub(super) fn chunks(&self, chunk_max: u64) -> Option<Chunks> {
         match &self.bytes {
             LegBytes::Array { plan, .. } => Some(plan.chunks(self.region, self.transfer()?, chunk_max)),
-            LegBytes::Lent { .. } | LegBytes::Parcel(_) => {
+            LegBytes::Landing { landing, part } if !landing.borrow().is_open() => {
+                let is_empty = landing.borrow().length(*part) == Some(0);
+                is_empty.then(|| Chunks::new(self.region, self.id, 0, chunk_max, 1))
+            }
+            LegBytes::Lent { .. } | LegBytes::Parcel(_) | LegBytes::Landing { .. } => {
                 Some(Chunks::new(self.region, self.id, self.total()?, chunk_max, 1))
             }
         }
@@ -48,24 +85,20 @@ impl Leg {
     pub(super) fn total(&self) -> Option<u64> {
         match &self.bytes {
             LegBytes::Array { .. } => self.transfer().map(Transfer::bytes),
-            LegBytes::Lent { length, .. } => Some(*length as u64),
+            LegBytes::Lent { pieces, .. } => Some(pieces.length()),
+            LegBytes::Landing { landing, part } => landing.borrow().length(*part),
             LegBytes::Parcel(bytes) => bytes.as_ref().map(|bytes| bytes.len() as u64),
         }
     }
 
     pub(super) fn is_parcel(&self) -> bool {
-        matches!(self.bytes, LegBytes::Lent { .. } | LegBytes::Parcel(_))
+        !matches!(self.bytes, LegBytes::Array { .. })
     }
 
     /// The first byte of a chunk, if all of the chunk lies there in one piece.
     pub(super) fn direct(&mut self, chunk: &ChunkHeader) -> Option<NonNull<u8>> {
-        match &mut self.bytes {
-            LegBytes::Array { .. } => {}
-            // SAFETY: a chunk lies in the value.
-            LegBytes::Lent { first, .. } => return Some(unsafe { first.add(chunk.offset as usize) }),
-            LegBytes::Parcel(bytes) => {
-                return NonNull::new(bytes.as_mut()?[chunk.offset as usize..].as_mut_ptr());
-            }
+        if let LegBytes::Parcel(bytes) = &mut self.bytes {
+            return NonNull::new(bytes.as_mut()?[chunk.offset as usize..].as_mut_ptr());
         }
         let mut whole = None;
         self.each_run(chunk, |first, run| {
@@ -119,14 +152,25 @@ impl Leg {
         match &self.bytes {
             LegBytes::Array { plan, at, is_send, .. } if *is_send => plan.sends().get(*at),
             LegBytes::Array { plan, at, .. } => plan.receives().get(*at),
-            LegBytes::Lent { .. } | LegBytes::Parcel(_) => None,
+            LegBytes::Lent { .. } | LegBytes::Parcel(_) | LegBytes::Landing { .. } => None,
         }
     }
 
-    /// Visits the runs of a chunk in an array until `visit` says false.
+    /// Visits the runs of a chunk that may lie in several places until `visit` says false.
     fn each_run(&self, chunk: &ChunkHeader, mut visit: impl FnMut(NonNull<u8>, ByteRun) -> bool) {
-        let LegBytes::Array { first, is_send, .. } = &self.bytes else {
-            return;
+        let mut in_pieces = |pieces: &Pieces| {
+            let mut runs = pieces.of_bytes(chunk.offset, chunk.length);
+            let whole = |length: usize| ByteRun {
+                offset: 0,
+                length: length as u64,
+            };
+            _ = runs.all(|(first, length)| visit(first, whole(length)));
+        };
+        let (first, is_send) = match &self.bytes {
+            LegBytes::Array { first, is_send, .. } => (first, is_send),
+            LegBytes::Lent { pieces, .. } => return in_pieces(pieces),
+            LegBytes::Landing { landing, part } => return in_pieces(landing.borrow().pieces(*part)),
+            LegBytes::Parcel(_) => return,
         };
         let Some(transfer) = self.transfer() else {
             return;

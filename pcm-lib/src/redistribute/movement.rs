@@ -222,6 +222,7 @@ impl Movement {
             registry.settle();
             Ok(())
         } else {
+            registry.leave();
             Err(NotDrained { messages })
         }
     }
@@ -260,6 +261,9 @@ impl Movement {
                 Ok(true)
             }
             Stage::Moving(carrier) => {
+                for parcel in &mut self.parcels {
+                    parcel.land(registry)?;
+                }
                 if carrier.step(transfer)? {
                     return Ok(true);
                 }
@@ -400,6 +404,7 @@ impl Movement {
     /// Brings messages under way to an end; returns how many are left at the deadline.
     fn drain(&mut self, registry: &Registry, transfer: &dyn Transport, deadline: Instant) -> usize {
         let mut idle = 0;
+        self.parcels.iter().for_each(ParcelMove::give_up);
         if let Stage::Moving(carrier) | Stage::Failed(Some(carrier)) = &mut self.stage {
             // A failure shows in what is left under way.
             _ = carrier.stop(transfer);

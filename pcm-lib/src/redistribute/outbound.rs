@@ -22,6 +22,7 @@ pub(super) struct Outbound {
     token: u64,
     staging: Staging,
     sent: Tally,
+    are_lengths_sent: bool,
 }
 
 /// Everything that leaves for one process.
@@ -59,6 +60,7 @@ impl Outbound {
             token,
             staging: Staging::new(limits.chunk_bytes, limits.in_flight * limits.peers),
             sent: Tally::default(),
+            are_lengths_sent: false,
         }
     }
 
@@ -66,6 +68,15 @@ impl Outbound {
     pub(super) fn post(&mut self, transfer: &dyn Transport, pending: &mut Pending) -> Result<bool, MoveError> {
         let mut has_posted = false;
         let mut served = 0;
+        if !self.are_lengths_sent {
+            self.are_lengths_sent = true;
+            // To all at once: where data belongs may depend on how much others give.
+            for stream in &mut self.streams {
+                has_posted |= stream.lengths_post(self.token, transfer, pending)?;
+                // Who hears that all of it is empty waits for nothing more, not for word of a stop either.
+                stream.is_all_posted = stream.next_chunk(self.limits.chunk_bytes as u64).is_none();
+            }
+        }
         for (place, stream) in self.streams.iter_mut().enumerate() {
             if stream.is_all_posted && stream.under_way == 0 {
                 continue;
@@ -74,7 +85,6 @@ impl Outbound {
             if served > self.limits.peers {
                 break;
             }
-            has_posted |= stream.lengths_post(self.token, transfer, pending)?;
             while !stream.is_all_posted && stream.under_way < self.limits.in_flight {
                 let (staging, sent) = (&mut self.staging, &mut self.sent);
                 if !stream.chunk_post(place, self.limits, staging, sent, transfer, pending)? {
@@ -95,6 +105,8 @@ impl Outbound {
 
     /// Sends no more: receivers are told, unless they have everything.
     pub(super) fn stop(&mut self, transfer: &dyn Transport, pending: &mut Pending) -> Result<(), MoveError> {
+        // Lengths that were not sent by now are not sent later.
+        self.are_lengths_sent = true;
         for stream in self.streams.iter_mut().filter(|stream| !stream.is_all_posted) {
             // Of a stream that was never begun, lengths are what its receiver waits for first.
             let is_begun = stream.are_lengths_sent || !stream.has_parcels();

@@ -7,7 +7,9 @@ use super::{
     leg::{Leg, LegBytes, LegsByProcess},
     next_layout::NextLayout,
 };
-use crate::region::{Delivered, HookFailed, Kind, Move, PerRankRegion, Region, Registry};
+use crate::region::{
+    CustomRegion, Delivered, Given, HookFailed, Kind, Landing, Move, NotLanded, PerRankRegion, Pieces, Region, Registry,
+};
 use pcm_core::partition::Partition;
 use pcm_core::redistribution::{
     RankChange, TransferId,
@@ -15,18 +17,24 @@ use pcm_core::redistribution::{
     rank_order::Price,
 };
 use pcm_proto::ids::{ProcessId, RegionId};
-use std::ptr::NonNull;
+use std::{cell::RefCell, rc::Rc};
 
 /// A region's part of a move.
 #[derive(Debug)]
 pub(super) struct ParcelMove {
     id: RegionId,
+    process: ProcessId,
+    rank_after: Option<u32>,
     /// What this process gives to others.
     outgoing: Vec<(Parcel, LegBytes)>,
     /// What it waits for.
     incoming: Vec<Parcel>,
     /// What it has for its new rank: from itself, and later from others.
     here: Vec<(TransferId, ParcelRole, Vec<u8>)>,
+    /// Where what it has and gets of rows or records belongs.
+    landing: Option<Rc<RefCell<Landing>>>,
+    /// Where rows will begin.
+    offsets: Vec<usize>,
     /// What its value becomes.
     value_after: Option<Vec<u8>>,
     /// Numbers of ranks before and after.
@@ -46,9 +54,13 @@ impl ParcelMove {
     ) -> Result<Self, MoveError> {
         let mut made = Self {
             id,
+            process,
+            rank_after: change.rank_after(process).map(|rank| rank.0),
             outgoing: Vec::new(),
             incoming: Vec::new(),
             here: Vec::new(),
+            landing: None,
+            offsets: Vec::new(),
             value_after: None,
             sizes: (next.old_size, next.order.len() as u32),
             division,
@@ -59,12 +71,11 @@ impl ParcelMove {
             Kind::Value(value) => {
                 let (packed, awaited) = parcels::own_parcels(&parcels::replicated(change, Price::Uniform), process);
                 let lent = |parcel| {
-                    let bytes = value.bytes();
-                    let bytes = LegBytes::Lent {
-                        first: NonNull::from(bytes).cast(),
-                        length: bytes.len(),
+                    let given = Given {
+                        made: Vec::new(),
+                        lent: Pieces::of(value.bytes()),
                     };
-                    (parcel, bytes)
+                    (parcel, LegBytes::from(given))
                 };
                 made.outgoing = packed.into_iter().map(lent).collect();
                 made.incoming = awaited;
@@ -87,20 +98,46 @@ impl ParcelMove {
                     error,
                 })?;
                 let (packed, awaited) = parcels::own_parcels(&all, process);
-                let mut given = Vec::new();
-                for parcel in packed {
-                    let mut bytes = Vec::new();
-                    let outcome = custom.pack(parcel.id.to.0, &by, &mut bytes);
-                    outcome.map_err(|error| hook_failed(&name, "pack", error))?;
-                    given.push((parcel, bytes));
+                made.incoming = awaited;
+                made.incoming.sort_by_key(|parcel| parcel.id);
+                if let Some(rank) = change.rank_after(process) {
+                    let is_own = |parcel: &Parcel| (parcel.id.from.0, parcel.from == process);
+                    let from: Vec<_> = made.incoming.iter().map(is_own).collect();
+                    let landing = custom.landing(&from, &made.by(rank.0));
+                    let landing = landing.map_err(|error| hook_failed(&name, "pack", error))?;
+                    made.landing = landing.map(|landing| Rc::new(RefCell::new(landing)));
                 }
-                for (parcel, bytes) in given {
-                    made.give(parcel, bytes, process);
-                }
-                made.incoming = awaited.into_iter().filter(|parcel| parcel.from != process).collect();
+                made.custom_give(&name, custom, &packed, process)?;
             }
         }
         Ok(made)
+    }
+
+    /// Gives others what is theirs; for this rank only what does not stay where it is.
+    fn custom_give(
+        &mut self,
+        name: &str,
+        custom: &mut CustomRegion,
+        packed: &[Parcel],
+        process: ProcessId,
+    ) -> Result<(), MoveError> {
+        for parcel in packed {
+            let by = Move::among(self.sizes, 0).divided(self.division.as_ref());
+            let failed = |error| hook_failed(name, "pack", error);
+            if parcel.to != process {
+                let given = custom.give(parcel.id.to.0, &by).map_err(failed)?;
+                self.outgoing.push((*parcel, LegBytes::from(given)));
+            } else if self.landing.is_none() {
+                let mut bytes = Vec::new();
+                custom.pack(parcel.id.to.0, &by, &mut bytes).map_err(failed)?;
+                self.here.push((parcel.id, parcel.role, bytes));
+            }
+        }
+        Ok(())
+    }
+
+    fn by(&self, rank: u32) -> Move<'_> {
+        Move::among(self.sizes, rank).divided(self.division.as_ref())
     }
 
     fn per_rank_plan(
@@ -156,9 +193,44 @@ impl ParcelMove {
         let leg = |id, bytes| Leg { region, id, bytes };
         let outgoing = std::mem::take(&mut self.outgoing).into_iter();
         let leaving = outgoing.map(|(parcel, bytes)| (parcel.to.0, leg(parcel.id, bytes)));
-        let awaited = self.incoming.iter();
-        let coming = awaited.map(|parcel| (parcel.from.0, leg(parcel.id, LegBytes::Parcel(None))));
+        let bytes = |part| match &self.landing {
+            Some(landing) => LegBytes::Landing {
+                landing: Rc::clone(landing),
+                part,
+            },
+            None => LegBytes::Parcel(None),
+        };
+        let awaited = self.incoming.iter().enumerate();
+        let awaited = awaited.filter(|(_, parcel)| parcel.from != self.process);
+        let coming = awaited.map(|(part, parcel)| (parcel.from.0, leg(parcel.id, bytes(part))));
         (leaving.collect(), coming.collect())
+    }
+
+    /// Finds the places of what comes, once all have said how much that is.
+    pub(super) fn land(&mut self, registry: &mut Registry) -> Result<(), MoveError> {
+        let landing = self.landing.as_ref().filter(|landing| landing.borrow().is_due());
+        let Some((landing, rank)) = landing.zip(self.rank_after) else {
+            return Ok(());
+        };
+        let Region { name, kind } = registry.region_mut(self.id);
+        let Kind::Custom(custom) = kind else {
+            return Ok(());
+        };
+        let outcome = custom.land(&mut landing.borrow_mut(), &self.by(rank));
+        outcome.map_err(|error| match error {
+            NotLanded::Damaged(error) => hook_failed(name, "unpack", error),
+            NotLanded::Memory(error) => MoveError::Memory {
+                region: name.clone(),
+                error,
+            },
+        })
+    }
+
+    /// What comes is of no interest any more.
+    pub(super) fn give_up(&self) {
+        if let Some(landing) = &self.landing {
+            landing.borrow_mut().give_up();
+        }
     }
 
     /// Takes what came; says whether it belongs to this region.
@@ -177,10 +249,17 @@ impl ParcelMove {
     pub(super) fn prepare(&mut self, region: &mut Region) -> Result<(), MoveError> {
         self.here.sort_by_key(|(id, _, _)| *id);
         let name = region.name.clone();
-        let length = match &region.kind {
+        let length = match &mut region.kind {
             Kind::Value(value) => value.length(),
             Kind::PerRank(per_rank) => per_rank.value.length(),
-            Kind::Array(_) | Kind::Custom(_) => return Ok(()),
+            Kind::Custom(custom) => {
+                if let Some((landing, rank)) = self.landing.as_ref().zip(self.rank_after) {
+                    let offsets = custom.landed(&mut landing.borrow_mut(), &self.by(rank));
+                    self.offsets = offsets.map_err(|error| hook_failed(&name, "unpack", error))?;
+                }
+                return Ok(());
+            }
+            Kind::Array(_) => return Ok(()),
         };
         if let Some((id, _, bytes)) = self.here.iter().find(|(_, _, bytes)| bytes.len() != length) {
             return Err(MoveError::Statement {
@@ -212,12 +291,18 @@ impl ParcelMove {
             (Kind::Value(value), Some(bytes)) => value.bytes_mut().copy_from_slice(&bytes),
             (Kind::PerRank(per_rank), Some(bytes)) => per_rank.value.bytes_mut().copy_from_slice(&bytes),
             (Kind::Custom(custom), _) => {
+                let by = Move::among(self.sizes, rank).divided(self.division.as_ref());
+                if let Some(landing) = self.landing {
+                    let landing = Rc::into_inner(landing).expect("a complete move has no legs any more");
+                    custom.take_up(landing.into_inner(), self.offsets, &by);
+                    return Ok(());
+                }
                 let parts: Vec<_> = self
                     .here
                     .iter()
                     .map(|(id, _, bytes)| Delivered { from: id.from.0, bytes })
                     .collect();
-                let outcome = custom.unpack(&parts, &Move::among(self.sizes, rank).divided(self.division.as_ref()));
+                let outcome = custom.unpack(&parts, &by);
                 outcome.map_err(|error| hook_failed(&name, "unpack", error))?;
             }
             _ => {}

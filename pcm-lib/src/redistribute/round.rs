@@ -3,12 +3,7 @@
 //! before and put to their places afterwards, a chunk at a time. Never decides.
 #![allow(unsafe_code, reason = "hands memory to MPI, reads and writes the storage of arrays")]
 
-use super::{
-    MoveError,
-    checksum::checksum,
-    leg::{Leg, LegBytes},
-    notes::Entry,
-};
+use super::{MoveError, checksum::checksum, leg::Leg, notes::Entry};
 use crate::mpi::{AllToAll, Stretch, Transport};
 use pcm_core::redistribution::ChunkHeader;
 use pcm_proto::ids::RegionId;
@@ -85,7 +80,7 @@ impl Side {
     pub(super) fn make_room(&mut self, lengths: &[u64]) -> Result<(), MoveError> {
         let parcels = self.legs.iter_mut().filter(|leg| leg.is_parcel());
         for (leg, &length) in parcels.zip(lengths) {
-            leg.bytes = LegBytes::Parcel(Some(room(usize::try_from(length).unwrap_or(usize::MAX))?));
+            leg.make_room(length).ok_or(MoveError::NoRoom { bytes: length })?;
         }
         Ok(())
     }

@@ -1,7 +1,10 @@
 //! A custom region: data only the application understands. It packs what a new rank is to get, and unpacks what it
 //! got; the library carries the bytes.
+#![allow(unsafe_code, reason = "copies what a region lends")]
 
 use super::HookFailed;
+use super::landing::{Landing, NotLanded};
+use super::lent::Given;
 use super::moved::{Delivered, Move};
 use super::owners::Owners;
 use super::records::Records;
@@ -88,9 +91,86 @@ impl CustomRegion {
                 "the program has not gone on since data was unpacked",
             )),
             Data::Application(hooks) => hooks.pack(to, by.after, out),
-            Data::Rows(rows) => rows.pack(to, by, out),
-            Data::Records(records) => records.pack(to, by, out),
             Data::Owners(owners) => owners.borrow_mut().pack(by, out),
+            Data::Rows(_) | Data::Records(_) => {
+                let given = self.give(to, by)?;
+                // SAFETY: what is lent is this region's.
+                unsafe { given.copy_to(out) };
+                Ok(())
+            }
+        }
+    }
+
+    /// As [`CustomRegion::pack`], but data of the library's own is lent where it is, and stays there until the region
+    /// changes.
+    pub(crate) fn give(&mut self, to: u32, by: &Move<'_>) -> Result<Given, HookFailed> {
+        match &mut self.data {
+            Data::Rows(rows) => rows.give(to, by),
+            Data::Records(records) => records.give(to, by),
+            Data::Application(_) | Data::Owners(_) => {
+                let mut given = Given::default();
+                self.pack(to, by, &mut given.made)?;
+                Ok(given)
+            }
+        }
+    }
+
+    /// Places for what comes from these old ranks, in their order; a flag says which one is this. None where it is to
+    /// be unpacked.
+    pub(crate) fn landing(&mut self, from: &[(u32, bool)], by: &Move<'_>) -> Result<Option<Landing>, HookFailed> {
+        match &mut self.data {
+            Data::Rows(rows) => Ok(rows.landing(from, by)),
+            Data::Records(records) => records.landing(from, by).map(Some),
+            Data::Application(_) | Data::Owners(_) => Ok(None),
+        }
+    }
+
+    /// How much comes is known: takes the memory for it.
+    pub(crate) fn land(&mut self, landing: &mut Landing, by: &Move<'_>) -> Result<(), NotLanded> {
+        match &mut self.data {
+            Data::Rows(rows) => rows.land(landing, by),
+            Data::Records(records) => records.land(landing, by),
+            Data::Application(_) | Data::Owners(_) => Ok(()),
+        }
+    }
+
+    /// All has come. Nothing of the region has changed, nor has it if this fails. Where rows will begin.
+    pub(crate) fn landed(&mut self, landing: &mut Landing, by: &Move<'_>) -> Result<Vec<usize>, HookFailed> {
+        match &mut self.data {
+            Data::Rows(rows) => rows.landed(landing, by),
+            Data::Records(records) => {
+                records.landed(landing, by);
+                Ok(Vec::new())
+            }
+            Data::Application(_) | Data::Owners(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// What has landed becomes the data.
+    pub(crate) fn take_up(&mut self, landing: Landing, offsets: Vec<usize>, by: &Move<'_>) {
+        self.is_delivered = true;
+        match &mut self.data {
+            Data::Rows(rows) => rows.take_up(landing, offsets, by),
+            Data::Records(records) => records.take_up(landing, by),
+            Data::Application(_) | Data::Owners(_) => {}
+        }
+    }
+
+    /// Messages of a move may still use its memory: see [`super::block::Block::leave`].
+    pub(super) fn leave(&mut self) {
+        match &mut self.data {
+            Data::Rows(rows) => rows.leave(),
+            Data::Records(records) => records.leave(),
+            Data::Application(_) | Data::Owners(_) => {}
+        }
+    }
+
+    /// Gives back what was opened for a move.
+    pub(super) fn settle(&mut self) {
+        match &mut self.data {
+            Data::Rows(rows) => rows.settle(),
+            Data::Records(records) => records.settle(),
+            Data::Application(_) | Data::Owners(_) => {}
         }
     }
 

@@ -4,9 +4,12 @@
 use super::Element;
 use super::HookFailed;
 use super::block::Block;
+use super::landing::{Landing, NotLanded};
+use super::lent::Given;
 use super::memory::MemoryError;
 use super::moved::{Delivered, Move};
 use std::fmt;
+use std::ops::Range;
 use zerocopy::FromBytes;
 
 /// The rank, of so many, that a record belongs to.
@@ -17,14 +20,14 @@ pub struct Records {
     size: usize,
     owner: Owner,
     held: Block,
-    /// The owners of the records among the next ranks, while data is packed for one of these after the other.
-    pass: Option<Pass>,
+    /// The owners of the records among the next ranks, from when data is given until it is taken up.
+    pass: Option<Runs>,
 }
 
-struct Pass {
-    ranks: u32,
-    last: u32,
-    owners: Vec<u32>,
+enum Runs {
+    /// So many records stay with their rank.
+    Stay(usize),
+    Owners(Vec<Run>),
 }
 
 impl Records {
@@ -68,35 +71,102 @@ impl Records {
     }
 
     /// While the number of ranks stays, records stay with their rank; else each may go to any.
-    pub(super) fn targets(&self, from: u32, by: &Move<'_>) -> Vec<u32> {
+    pub(super) fn targets(&mut self, from: u32, by: &Move<'_>) -> Vec<u32> {
+        // The first question of a change: what the program said for one that was not made does not count.
+        self.pass = None;
         match by.before == by.after {
             true => vec![from],
             false => (0..by.after).collect(),
         }
     }
 
-    pub(super) fn pack(&mut self, to: u32, by: &Move<'_>, out: &mut Vec<u8>) -> Result<(), HookFailed> {
-        if by.is_whole || by.before == by.after {
-            out.extend_from_slice(self.held.bytes());
+    /// Gives a rank its records, in their order.
+    pub(super) fn give(&mut self, to: u32, by: &Move<'_>) -> Result<Given, HookFailed> {
+        self.look(by)?;
+        let bytes = self.held.bytes();
+        let all = by.is_whole.then_some(0..self.count());
+        let of_rank = self.of_rank(to).filter(|_| !by.is_whole);
+        let ranges = all.into_iter().chain(of_rank);
+        let records = ranges.map(|range| &bytes[range.start * self.size..range.end * self.size]);
+        Ok(Given::of(Vec::new(), records))
+    }
+
+    /// Asks for the owners among the next ranks, once in a change.
+    fn look(&mut self, by: &Move<'_>) -> Result<(), HookFailed> {
+        if self.pass.is_some() || by.is_whole {
             return Ok(());
         }
-        let known = self.pass.take();
-        let known = known.filter(|pass| pass.ranks == by.after && pass.last < to);
-        let owners = match known {
-            Some(pass) => pass.owners,
-            None => self.owners(by.after)?,
+        let records = self.held.bytes().chunks_exact(self.size);
+        let runs = match by.before == by.after {
+            true => Runs::Stay(records.len()),
+            false => Runs::Owners(owners_of(&mut self.owner, records, by.after)?),
         };
-        copy_owned(self.held.bytes(), &owners, to, out);
-        self.pass = Some(Pass {
-            ranks: by.after,
-            last: to,
-            owners,
-        });
+        self.pass = Some(runs);
         Ok(())
     }
 
-    fn owners(&mut self, ranks: u32) -> Result<Vec<u32>, HookFailed> {
-        owners_of(&mut self.owner, self.held.bytes().chunks_exact(self.size), ranks)
+    /// The records that are to be with a rank.
+    fn of_rank(&self, rank: u32) -> impl Iterator<Item = Range<usize>> + Clone {
+        let (stay, owners) = match &self.pass {
+            Some(Runs::Stay(count)) => (Some(0..*count), &[][..]),
+            Some(Runs::Owners(owners)) => (None, &**owners),
+            None => (None, &[][..]),
+        };
+        let runs = owners.iter().scan(0, |end, run| {
+            let start = *end;
+            *end += run.count as usize;
+            Some((run.owner, start..*end))
+        });
+        let of_rank = runs.filter(move |(owner, _)| *owner == rank).map(|(_, range)| range);
+        stay.into_iter().chain(of_rank)
+    }
+
+    /// Places for records that come from these ranks; a flag says which one is this.
+    pub(super) fn landing(&mut self, from: &[(u32, bool)], by: &Move<'_>) -> Result<Landing, HookFailed> {
+        if from.iter().any(|(_, is_own)| *is_own) {
+            self.look(by)?;
+        }
+        let parts = from.iter().map(|(_, is_own)| (None, *is_own));
+        Ok(Landing::new(parts, vec![self.size]))
+    }
+
+    pub(super) fn land(&mut self, landing: &mut Landing, by: &Move<'_>) -> Result<(), NotLanded> {
+        let mut held = [std::mem::take(&mut self.held)];
+        let outcome = landing.land(&mut held, self.kept(landing.has_own(), by));
+        [self.held] = held;
+        outcome
+    }
+
+    /// All has come, and nothing has changed.
+    pub(super) fn landed(&self, landing: &mut Landing, by: &Move<'_>) {
+        let kept = self.kept(landing.has_own(), by);
+        landing.copy_kept(std::slice::from_ref(&self.held), kept);
+    }
+
+    pub(super) fn take_up(&mut self, landing: Landing, by: &Move<'_>) {
+        let mut held = [std::mem::take(&mut self.held)];
+        let has_own = landing.has_own();
+        landing.commit(&mut held, self.kept(has_own, by));
+        [self.held] = held;
+        self.pass = None;
+    }
+
+    fn kept(&self, has_own: bool, by: &Move<'_>) -> impl Iterator<Item = Range<usize>> + Clone {
+        assert!(
+            !has_own || self.pass.is_some(),
+            "the owners are known until the records are taken up"
+        );
+        self.of_rank(by.rank).filter(move |_| has_own)
+    }
+
+    pub(super) fn leave(&mut self) {
+        self.pass = None;
+        self.held.leave();
+    }
+
+    pub(super) fn settle(&mut self) {
+        self.pass = None;
+        self.held.settle();
     }
 
     /// Takes what belongs to this rank.
@@ -108,18 +178,24 @@ impl Records {
         let is_mine = !by.is_whole || by.before == by.after;
         let mut mine = Vec::new();
         for part in parts.iter().filter(|_| !is_mine) {
-            let owners = owners_of(&mut self.owner, part.bytes.chunks_exact(self.size), by.after)?;
-            copy_owned(part.bytes, &owners, by.rank, &mut mine);
+            let runs = owners_of(&mut self.owner, part.bytes.chunks_exact(self.size), by.after)?;
+            let mut rest = part.bytes;
+            for run in runs {
+                let (records, more) = rest.split_at(run.count as usize * self.size);
+                if run.owner == by.rank {
+                    mine.push(records);
+                }
+                rest = more;
+            }
         }
-        let all = match is_mine {
-            true => parts.iter().map(|part| part.bytes).collect(),
-            false => vec![&*mine],
-        };
-        let count = all.iter().map(|bytes| bytes.len() / self.size).sum();
-        let made = Block::zeroed_for(count, self.size);
+        if is_mine {
+            mine.extend(parts.iter().map(|part| part.bytes));
+        }
+        let bytes = mine.iter().map(|bytes| bytes.len()).sum();
+        let made = Block::zeroed(bytes);
         self.held = made.map_err(|error| HookFailed::because(error.to_string()))?;
         let mut rest = self.held.bytes_mut();
-        for bytes in all {
+        for bytes in mine {
             let (filled, more) = rest.split_at_mut(bytes.len());
             filled.copy_from_slice(bytes);
             rest = more;
@@ -128,30 +204,27 @@ impl Records {
     }
 }
 
-fn owners_of<'a>(
-    owner: &mut Owner,
-    records: impl ExactSizeIterator<Item = &'a [u8]>,
-    ranks: u32,
-) -> Result<Vec<u32>, HookFailed> {
-    let mut owners = Vec::with_capacity(records.len());
-    for record in records {
-        owners.push(owner_of(owner, record, ranks)?);
-    }
-    Ok(owners)
+/// Records side by side with one owner.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    owner: u32,
+    count: u32,
 }
 
-/// Copies the records of one owner, those that lie side by side at once.
-fn copy_owned(records: &[u8], owners: &[u32], to: u32, out: &mut Vec<u8>) {
-    let size = records.len().checked_div(owners.len()).unwrap_or(0);
-    out.reserve_exact(size * owners.iter().filter(|owner| **owner == to).count());
-    let mut at = 0;
-    for run in owners.chunk_by(|one, next| one == next) {
-        let end = at + run.len() * size;
-        if run[0] == to {
-            out.extend_from_slice(&records[at..end]);
+fn owners_of<'a>(
+    owner: &mut Owner,
+    records: impl Iterator<Item = &'a [u8]>,
+    ranks: u32,
+) -> Result<Vec<Run>, HookFailed> {
+    let mut runs: Vec<Run> = Vec::new();
+    for record in records {
+        let owner = owner_of(owner, record, ranks)?;
+        match runs.last_mut() {
+            Some(run) if run.owner == owner && run.count < u32::MAX => run.count += 1,
+            _ => runs.push(Run { owner, count: 1 }),
         }
-        at = end;
     }
+    Ok(runs)
 }
 
 fn owner_of(owner: &mut Owner, record: &[u8], ranks: u32) -> Result<u32, HookFailed> {
@@ -189,9 +262,7 @@ mod tests {
             let mut parts = Vec::new();
             for (from, held) in (0..).zip(&mut ranks) {
                 if held.targets(from, &by).contains(&rank) {
-                    let mut bytes = Vec::new();
-                    held.pack(rank, &by, &mut bytes).unwrap();
-                    parts.push((from, bytes));
+                    parts.push((from, held.give(rank, &by).unwrap().bytes()));
                 }
             }
             let delivered = parts.iter().map(|(from, bytes)| Delivered { from: *from, bytes });
@@ -218,7 +289,7 @@ mod tests {
         let mut wrong = Records::new(2, Box::new(|_, ranks| Ok(ranks)));
         wrong.resize(1).unwrap();
         let by = Move::among((1, 2), 0);
-        let refused = wrong.pack(0, &by, &mut Vec::new()).unwrap_err();
+        let refused = wrong.give(0, &by).unwrap_err();
         assert!(refused.text.contains("no rank"), "{refused}");
         let part = Delivered {
             from: 0,
@@ -232,10 +303,9 @@ mod tests {
     fn a_pass_that_was_given_up_does_not_count_for_the_next_one() {
         let mut held = records(&[[0, 1], [1, 2]]);
         let by = Move::among((1, 2), 0);
-        held.pack(0, &by, &mut Vec::new()).unwrap();
+        held.give(0, &by).unwrap();
         held.resize(3).unwrap();
-        let mut bytes = Vec::new();
-        held.pack(0, &by, &mut bytes).unwrap();
-        assert_eq!(bytes, [0, 1, 0, 0]);
+        held.targets(0, &by);
+        assert_eq!(held.give(0, &by).unwrap().bytes(), [0, 1, 0, 0]);
     }
 }

@@ -356,11 +356,22 @@ impl Registry {
         self.capacity.has_taken(bytes);
     }
 
-    /// Gives back all memory that was opened for a move beside the arrays as they are.
+    /// Messages of a move that was called off may still use the memory of rows and records.
+    pub(crate) fn leave(&mut self) {
+        for region in &mut self.regions {
+            if let Kind::Custom(custom) = &mut region.kind {
+                custom.leave();
+            }
+        }
+    }
+
+    /// Gives back all memory that was opened for a move beside the data as it is.
     pub(crate) fn settle(&mut self) {
         for region in &mut self.regions {
-            if let Kind::Array(array) = &mut region.kind {
-                array.storage_mut().settle();
+            match &mut region.kind {
+                Kind::Array(array) => array.storage_mut().settle(),
+                Kind::Custom(custom) => custom.settle(),
+                Kind::Value(_) | Kind::PerRank(_) => {}
             }
         }
     }

@@ -4,6 +4,8 @@
 use super::Element;
 use super::HookFailed;
 use super::block::Block;
+use super::landing::{Landing, NUMBER_BYTES, NotLanded, damaged};
+use super::lent::Given;
 use super::memory::MemoryError;
 use super::moved::{Delivered, Move};
 use super::owners::Owners;
@@ -14,9 +16,6 @@ use std::fmt::Write;
 use std::ops::Range;
 use std::rc::Rc;
 use zerocopy::FromBytes;
-
-/// Bytes of a number in what is packed.
-const NUMBER_BYTES: usize = size_of::<u64>();
 
 /// What divides rows among the ranks.
 #[derive(Clone, Debug)]
@@ -99,13 +98,8 @@ impl Rows {
     }
 
     fn take_lengths(&mut self, lengths: impl Iterator<Item = usize>) -> Result<(), MemoryError> {
-        let mut offsets = vec![0_usize];
-        let mut entries = 0_usize;
-        for length in lengths {
-            let end = entries.checked_add(length);
-            entries = end.ok_or(MemoryError::NotAddressable { wanted: u64::MAX })?;
-            offsets.push(entries);
-        }
+        let offsets = offsets_of(lengths).ok_or(MemoryError::NotAddressable { wanted: u64::MAX })?;
+        let entries = offsets[offsets.len() - 1];
         let made = self.sizes.iter().map(|size| Block::zeroed_for(entries, *size));
         let columns = made.collect::<Result<Vec<Block>, MemoryError>>()?;
         (self.offsets, self.columns) = (offsets, columns);
@@ -153,31 +147,28 @@ impl Rows {
         Ok(rows)
     }
 
-    /// Packs the rows that go to a rank: their numbers and lengths, and then each column's entries.
-    pub(super) fn pack(&self, to: u32, by: &Move<'_>, out: &mut Vec<u8>) -> Result<(), HookFailed> {
+    /// Gives a rank its rows: their numbers and lengths, and then each column's entries.
+    pub(super) fn give(&self, to: u32, by: &Move<'_>) -> Result<Given, HookFailed> {
         let runs = self.rows_for(to, by)?;
         let places = places_of(&self.own, &runs);
-        let entries = || {
-            places
-                .iter()
-                .map(|place| self.offsets[place.start]..self.offsets[place.end])
-        };
-        let row_bytes = self.sizes.iter().sum::<usize>();
-        let all_entries: usize = entries().map(|entries| entries.len()).sum();
-        self.pack_head(&runs, &places, all_entries * row_bytes, out);
-        for (column, size) in self.columns.iter().zip(&self.sizes) {
-            for entries in entries() {
-                out.extend_from_slice(&column.bytes()[entries.start * size..entries.end * size]);
-            }
-        }
-        Ok(())
+        let columns = self.columns.iter().zip(&self.sizes);
+        let entries = columns.flat_map(|(column, size)| {
+            let entries = places.iter().map(|place| self.entries_of(place));
+            entries.map(move |entries| &column.bytes()[entries.start * size..entries.end * size])
+        });
+        Ok(Given::of(self.head(&runs, &places), entries))
     }
 
-    /// The runs of the rows' numbers, and their lengths. Makes room for `more` bytes behind that.
-    fn pack_head(&self, runs: &[Range<u64>], places: &[Range<usize>], more: usize, out: &mut Vec<u8>) {
+    /// The entries of some of the rows that this rank has.
+    fn entries_of(&self, place: &Range<usize>) -> Range<usize> {
+        self.offsets[place.start]..self.offsets[place.end]
+    }
+
+    /// The runs of the rows' numbers, and their lengths.
+    fn head(&self, runs: &[Range<u64>], places: &[Range<usize>]) -> Vec<u8> {
         let numbers = 1 + 2 * runs.len() + count(runs) as usize;
-        out.reserve_exact(numbers * NUMBER_BYTES + more);
-        let mut put = |number: u64| out.extend_from_slice(&number.to_le_bytes());
+        let mut head = Vec::with_capacity(numbers * NUMBER_BYTES);
+        let mut put = |number: u64| head.extend_from_slice(&number.to_le_bytes());
         put(runs.len() as u64);
         for run in runs {
             put(run.start);
@@ -187,15 +178,74 @@ impl Rows {
             let offsets = &self.offsets[place.start..=place.end];
             offsets.windows(2).for_each(|pair| put((pair[1] - pair[0]) as u64));
         }
+        head
     }
 
     /// What a pack of all rows begins with; the columns follow it.
     pub(super) fn whole(&self) -> (Vec<u8>, impl Iterator<Item = &[u8]>) {
         let mut runs = self.own.clone();
         runs.retain(|run| !run.is_empty());
-        let mut head = Vec::new();
-        self.pack_head(&runs, &places_of(&self.own, &runs), 0, &mut head);
+        let head = self.head(&runs, &places_of(&self.own, &runs));
         (head, self.columns.iter().map(Block::bytes))
+    }
+
+    /// Places for rows that come from these ranks; a flag says which one is this. None where their order is in the
+    /// rows' numbers alone.
+    pub(super) fn landing(&self, from: &[(u32, bool)], by: &Move<'_>) -> Option<Landing> {
+        let (Like::Array(_), Some([before, after])) = (&self.like, by.division) else {
+            return None;
+        };
+        let wanted = interval(after, by.rank);
+        let rows = |from: u32| overlap(&interval(before, from), &wanted);
+        let mut next = wanted.start;
+        for (from, _) in from {
+            let rows = rows(*from);
+            if !rows.is_empty() && rows.start != next {
+                return None;
+            }
+            next = next.max(rows.end);
+        }
+        let parts = from.iter().map(|(from, is_own)| (Some(rows(*from)), *is_own));
+        (next == wanted.end).then(|| Landing::new(parts, self.sizes.clone()))
+    }
+
+    /// The rows that this rank keeps, by their places.
+    fn kept(&self, landing: &Landing, by: &Move<'_>) -> Option<Range<usize>> {
+        let [_, after] = by.division.filter(|_| landing.has_own())?;
+        let kept = overlap(self.own.first()?, &interval(after, by.rank));
+        let is_some = !kept.is_empty();
+        is_some.then(|| places_of(&self.own, &[kept]).pop()).flatten()
+    }
+
+    pub(super) fn land(&mut self, landing: &mut Landing, by: &Move<'_>) -> Result<(), NotLanded> {
+        let kept = self.kept(landing, by).map(|rows| self.entries_of(&rows));
+        landing.land(&mut self.columns, kept.into_iter())
+    }
+
+    /// All has come: what can fail is done, and nothing has changed. Where each row will begin.
+    pub(super) fn landed(&self, landing: &mut Landing, by: &Move<'_>) -> Result<Vec<usize>, HookFailed> {
+        let kept = self.kept(landing, by).unwrap_or_default();
+        let own = self.offsets[kept.start..=kept.end]
+            .windows(2)
+            .map(|pair| pair[1] - pair[0]);
+        let offsets = offsets_of(landing.lengths(own)?.into_iter()).ok_or_else(damaged)?;
+        landing.copy_kept(&self.columns, std::iter::once(self.entries_of(&kept)));
+        Ok(offsets)
+    }
+
+    pub(super) fn take_up(&mut self, landing: Landing, offsets: Vec<usize>, by: &Move<'_>) {
+        let kept = self.kept(&landing, by).map(|rows| self.entries_of(&rows));
+        landing.commit(&mut self.columns, kept.into_iter());
+        self.offsets = offsets;
+        self.own = by.division.iter().map(|[_, after]| interval(after, by.rank)).collect();
+    }
+
+    pub(super) fn leave(&mut self) {
+        self.columns.iter_mut().for_each(Block::leave);
+    }
+
+    pub(super) fn settle(&mut self) {
+        self.columns.iter_mut().for_each(Block::settle);
     }
 
     /// Takes the rows of this rank, which must all be there.
@@ -249,13 +299,12 @@ impl<'a> Packed<'a> {
             .iter()
             .try_fold(0_u64, |sum, run| sum.checked_add(run.end - run.start))?;
         let (lengths, mut rest) = numbers(bytes, rows)?;
-        let mut offsets = Vec::with_capacity(lengths.len() + 1);
-        let mut end = 0_usize;
-        offsets.push(end);
-        for length in lengths {
-            end = end.checked_add(usize::try_from(length).ok()?)?;
-            offsets.push(end);
-        }
+        let offsets = offsets_of(
+            lengths
+                .into_iter()
+                .map(|length| usize::try_from(length).unwrap_or(usize::MAX)),
+        )?;
+        let end = offsets[offsets.len() - 1];
         let mut columns = Vec::new();
         for size in sizes {
             let (column, more) = rest.split_at_checked(end.checked_mul(*size)?)?;
@@ -332,8 +381,16 @@ fn numbers(bytes: &[u8], count: u64) -> Option<(Vec<u64>, &[u8])> {
     Some((numbers.collect(), rest))
 }
 
-fn damaged() -> HookFailed {
-    HookFailed::because("what was packed of the rows is damaged")
+/// Where rows of these lengths begin, and where the last one ends.
+fn offsets_of(lengths: impl Iterator<Item = usize>) -> Option<Vec<usize>> {
+    let mut offsets = Vec::with_capacity(lengths.size_hint().0 + 1);
+    let mut end = 0_usize;
+    offsets.push(end);
+    for length in lengths {
+        end = end.checked_add(length)?;
+        offsets.push(end);
+    }
+    Some(offsets)
 }
 
 fn count(runs: &[Range<u64>]) -> u64 {

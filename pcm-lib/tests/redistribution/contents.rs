@@ -1,6 +1,7 @@
 //! Regions of random shape, and what each byte of them must be.
 #![allow(unsafe_code, reason = "fills and reads the storage of arrays")]
 
+use crate::pieces;
 use pcm_core::{
     partition::{ArraySpec, AxisSpec, Edge, Split},
     redistribution::{
@@ -76,8 +77,9 @@ fn expected(n: u64, round: u64, cell: Cell, byte: u64) -> u8 {
     mix(place ^ byte) as u8
 }
 
-/// Writes what a round's arrays hold: every cell, halo copies too.
-pub(crate) fn fill(registry: &Registry, round: u64) {
+/// Writes what a round's arrays hold: every cell, halo copies too; and its rows and records.
+pub(crate) fn fill(registry: &mut Registry, round: u64) {
+    pieces::fill(registry, round);
     each_cell(registry, |n, cell, _, bytes| {
         (0..)
             .zip(bytes)
@@ -85,8 +87,9 @@ pub(crate) fn fill(registry: &Registry, round: u64) {
     });
 }
 
-/// Holds every cell against what it must be, halo copies where they are kept filled.
-pub(crate) fn check(registry: &Registry, round: u64) {
+/// Holds every cell against what it must be, halo copies where they are kept filled, rows and records.
+pub(crate) fn check(registry: &mut Registry, round: u64) {
+    pieces::check(registry, round);
     each_cell(registry, |n, cell, must_hold, bytes| {
         for (byte, value) in (0..).zip(bytes) {
             let expected = expected(n, round, cell, byte);
@@ -122,13 +125,14 @@ fn each_cell(registry: &Registry, mut visit: impl FnMut(u64, Cell, bool, &mut [u
     }
 }
 
-/// All bytes of all arrays and values of this process.
-pub(crate) fn snapshot(registry: &Registry) -> Vec<Vec<u8>> {
+/// All bytes of all arrays, values, rows and records of this process.
+pub(crate) fn snapshot(registry: &mut Registry) -> Vec<Vec<u8>> {
+    let pieces = pieces::snapshot(registry);
     let storages = registry.storages();
     // SAFETY: nobody writes.
     let arrays = storages.map(|(_, storage)| unsafe { storage.bytes() }.to_vec());
     let values = ["iteration", "tally"].map(|name| value_bytes(registry, name));
-    arrays.chain(values).collect()
+    arrays.chain(values).chain(pieces).collect()
 }
 
 /// The bytes of a value.
@@ -168,7 +172,8 @@ impl CustomHooks for ObjectHooks {
     }
 }
 
-/// Registers a value that must be the same everywhere, one that each rank has its own of, and a custom region.
+/// Registers a value that must be the same everywhere, one that each rank has its own of, a custom region, rows and
+/// records.
 pub(crate) fn register_opaque(registry: &mut Registry, objects: &Objects) {
     let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
     let hooks = PerRankHooks {
@@ -190,6 +195,7 @@ pub(crate) fn register_opaque(registry: &mut Registry, objects: &Objects) {
     registry
         .custom("objects", Box::new(ObjectHooks(Rc::clone(objects))))
         .unwrap();
+    pieces::register(registry);
 }
 
 /// Sets a value of 8 bytes.

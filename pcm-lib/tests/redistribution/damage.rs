@@ -19,8 +19,8 @@ use std::cell::Cell;
 /// The tag of chunks, and none of the others.
 const TAG_DATA: u32 = 1;
 
-/// Longest note about the lengths of the three opaque regions.
-const LENGTHS_MAX: usize = 40;
+/// Longest note about the lengths of the five opaque regions.
+const LENGTHS_MAX: usize = 56;
 
 /// Changes one bit of what a process gives to another.
 #[derive(Debug)]
@@ -101,10 +101,10 @@ fn damage(seed: u64, next: &[u32], method: Method) -> u64 {
         };
         let mut job = Job::new(2, forms, limits);
         job.method = method;
-        if let Some(registry) = &job.registry {
+        if let Some(registry) = &mut job.registry {
             contents::fill(registry, 1);
         }
-        let old = job.registry.as_ref().map(contents::snapshot);
+        let old = job.registry.as_mut().map(contents::snapshot);
         let had_rank = job.rank().is_some();
         let mut under = job.begin(next, &[]).unwrap();
         let planted = if job.me == 0 { nth } else { -1 };
@@ -132,7 +132,7 @@ fn damage(seed: u64, next: &[u32], method: Method) -> u64 {
         assert!(matches!(outcome, Outcome::Failed(_)));
         job.abort(under);
         if had_rank {
-            assert!(Some(contents::snapshot(job.registry.as_ref().unwrap())) == old);
+            assert!(Some(contents::snapshot(job.registry.as_mut().unwrap())) == old);
         }
     }
     found

@@ -12,4 +12,5 @@ mod large;
 mod launch;
 mod memory;
 mod misuse;
+mod pieces;
 mod rounds;

@@ -5,6 +5,7 @@ use crate::{
     control::{self, Outcome},
     job::Job,
     launch::under_mpi,
+    pieces,
 };
 use pcm_core::{
     partition::{ArraySpec, AxisSpec},
@@ -26,7 +27,7 @@ fn rows(rows: u64) -> ArrayForm {
 }
 
 /// A move to `next` that fails on every process: with an error that `has_error` knows where it arises, and elsewhere
-/// with one that names such a process. Afterwards nothing has changed.
+/// with one that names such a process, or one that has stopped sending. Afterwards nothing has changed.
 fn fails(
     job: &mut Job,
     next: &[u32],
@@ -34,10 +35,10 @@ fn fails(
     culprit: u32,
     has_error: impl Fn(&MoveError) -> bool,
 ) {
-    let old = job.registry.as_ref().map(contents::snapshot);
+    let old = job.registry.as_mut().map(contents::snapshot);
     fails_without_snapshot(job, next, newcomer, culprit, has_error);
     if job.rank().is_some() {
-        assert!(job.registry.as_ref().map(contents::snapshot) == old);
+        assert!(job.registry.as_mut().map(contents::snapshot) == old);
     }
 }
 
@@ -62,7 +63,7 @@ fn fails_without_snapshot(
         Outcome::Failed(Some(error)) if has_error(&error) => {}
         Outcome::Failed(Some(error)) => {
             assert!(
-                job.me != culprit && matches!(error, MoveError::Elsewhere { .. }),
+                job.me != culprit && matches!(error, MoveError::Elsewhere { .. } | MoveError::SenderStopped { .. }),
                 "{error}"
             );
         }
@@ -72,8 +73,8 @@ fn fails_without_snapshot(
 }
 
 fn job(ranks: u32) -> Job {
-    let job = Job::new(ranks, vec![rows(40)], Limits::default());
-    if let Some(registry) = &job.registry {
+    let mut job = Job::new(ranks, vec![rows(40)], Limits::default());
+    if let Some(registry) = &mut job.registry {
         contents::fill(registry, 1);
     }
     job
@@ -113,11 +114,12 @@ fn memory_that_one_process_cannot_have_aborts_the_move_for_all() {
         // Columns to other columns: new storage beside the old one.
         form.spec.axes.swap(0, 1);
         let mut job = Job::new(2, vec![form], Limits::default());
-        if let Some(registry) = &job.registry {
+        if let Some(registry) = &mut job.registry {
             contents::fill(registry, 1);
         }
-        let old = job.registry.as_ref().map(contents::snapshot);
-        let limit = limit_addresses(job.me == 1);
+        let old = job.registry.as_mut().map(contents::snapshot);
+        // Room for messages, not for another part of the array.
+        let limit = limit_addresses(job.me == 1, 8 << 20);
         fails_without_snapshot(
             &mut job,
             &[1, 0, 2],
@@ -126,8 +128,61 @@ fn memory_that_one_process_cannot_have_aborts_the_move_for_all() {
             |error| matches!(error, MoveError::Memory { region, .. } if region == "array0"),
         );
         restore_addresses(limit);
-        assert!(job.registry.as_ref().map(contents::snapshot) == old);
+        assert!(job.registry.as_mut().map(contents::snapshot) == old);
     });
+}
+
+#[test]
+fn memory_that_rows_or_records_cannot_have_aborts_the_move_for_all_and_the_next_one_works() {
+    let test = "misuse::memory_that_rows_or_records_cannot_have_aborts_the_move_for_all_and_the_next_one_works";
+    under_mpi(test, 3, || {
+        let mut job = Job::new(2, Vec::new(), Limits::default());
+        if let Some(registry) = &mut job.registry {
+            contents::fill(registry, pieces::LARGE);
+        }
+        let old = job.registry.as_mut().map(contents::snapshot);
+        // The first rank's data comes to the second, which has no place for it beside its own: the limit leaves room
+        // for messages and for one of the two.
+        let limit = limit_addresses(job.me == 1, 8 << 20);
+        fails_without_snapshot(
+            &mut job,
+            &[1, 2],
+            |job, rank, size| job.registered(rank, size, false),
+            1,
+            |error| matches!(error, MoveError::Memory { region, .. } if region == "rows" || region == "records"),
+        );
+        restore_addresses(limit);
+        assert!(job.registry.as_mut().map(contents::snapshot) == old);
+        // New memory has no addresses beside it now.
+        let limit = limit_addresses(true, 256 << 20);
+        for (method, next) in [
+            ("p2p", &[1, 2][..]),
+            ("collective", &[0, 1, 2]),
+            ("p2p", &[2, 0]),
+            ("collective", &[1]),
+        ] {
+            job.method = format!("merge-{method}-sync").parse().unwrap();
+            moves_on(&mut job, next);
+        }
+        restore_addresses(limit);
+    });
+}
+
+/// A move that is made.
+fn moves_on(job: &mut Job, next: &[u32]) {
+    match job.begin(next, &[]) {
+        None => job.took_place(next),
+        Some(mut under) => {
+            let registry = job.registry.as_mut().unwrap();
+            let transfer = under.transfer.transport();
+            let outcome = control::drive(&mut under.movement, registry, transfer, &under.control);
+            assert!(matches!(outcome, Outcome::Complete { .. }), "{next:?}");
+            job.commit(under);
+        }
+    }
+    if let Some(registry) = &mut job.registry {
+        contents::check(registry, pieces::LARGE);
+    }
 }
 
 #[test]
@@ -175,7 +230,7 @@ fn a_hook_that_fails_aborts_the_move_and_is_named() {
 }
 
 #[allow(unsafe_code, reason = "sets a limit of this process")]
-fn limit_addresses(is_meant: bool) -> Option<libc::rlimit> {
+fn limit_addresses(is_meant: bool, more: u64) -> Option<libc::rlimit> {
     let in_use = || {
         let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
         pages.split(' ').next().unwrap().parse::<u64>().unwrap() * 4096
@@ -188,8 +243,7 @@ fn limit_addresses(is_meant: bool) -> Option<libc::rlimit> {
     is_meant.then(|| unsafe {
         assert_eq!(libc::getrlimit(libc::RLIMIT_AS, &mut before), 0);
         let now = libc::rlimit {
-            // Room for messages, not for another part of the array.
-            rlim_cur: in_use() + (8 << 20),
+            rlim_cur: in_use() + more,
             ..before
         };
         assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &now), 0);

@@ -65,7 +65,7 @@ fn rounds(seed: u64, rounds: u64, method: Method) {
         } else {
             job.took_place(&next);
         }
-        check(&job, round, total);
+        check(&mut job, round, total);
     }
 }
 
@@ -76,9 +76,9 @@ fn set_values(registry: &mut pcm_lib::region::Registry, round: u64) {
     contents::set_value(registry, "tally", tally + round);
 }
 
-fn check(job: &Job, round: u64, total: u64) {
-    let mut own = [0; 3];
-    if let Some(registry) = &job.registry {
+fn check(job: &mut Job, round: u64, total: u64) {
+    let (mut own, rank) = ([0; 3], job.rank());
+    if let Some(registry) = &mut job.registry {
         contents::check(registry, round);
         assert_eq!(value_bytes(registry, "iteration"), round.to_le_bytes());
         let size = job.layout.len() as u32;
@@ -86,7 +86,7 @@ fn check(job: &Job, round: u64, total: u64) {
         assert!(
             objects
                 .iter()
-                .all(|object| contents::holder(*object, size) == job.rank().unwrap())
+                .all(|object| contents::holder(*object, size) == rank.unwrap())
         );
         let tally = u64::from_le_bytes(value_bytes(registry, "tally").try_into().unwrap());
         own = [tally, objects.len() as u64, objects.iter().sum()];

@@ -57,9 +57,7 @@ fn moved(division: [&Partition; 2], rank: u32, is_whole: bool) -> Result<Rows, H
     for from in 0..by.before {
         let rows = filled(before, from);
         if rows.targets(from, &by).contains(&rank) {
-            let mut bytes = Vec::new();
-            rows.pack(rank, &by, &mut bytes).unwrap();
-            parts.push((from, bytes));
+            parts.push((from, rows.give(rank, &by).unwrap().bytes()));
         }
     }
     let delivered = parts.iter().map(|(from, bytes)| Delivered { from: *from, bytes });
@@ -100,9 +98,8 @@ fn rows_that_are_missing_doubled_or_damaged_are_refused() {
         is_whole: true,
     };
     let packed = |rank| {
-        let mut bytes = Vec::new();
-        filled(&before, rank).pack(0, &by, &mut bytes).unwrap();
-        bytes
+        let rows = filled(&before, rank);
+        rows.give(0, &by).unwrap().bytes()
     };
     let unpack = |parts: &[&[u8]]| {
         let parts = (0..).zip(parts).map(|(from, bytes)| Delivered { from, bytes });
@@ -165,8 +162,7 @@ fn each_row_is_with_the_owner_that_the_list_says_after_any_moves() {
                     lists.push((from, std::mem::take(&mut bytes)));
                 }
                 if rows.targets(from, &by).contains(&rank) {
-                    rows.pack(rank, &by, &mut bytes).unwrap();
-                    parts.push((from, bytes));
+                    parts.push((from, rows.give(rank, &by).unwrap().bytes()));
                 }
             }
             let delivered = |parts: &'static [(u32, Vec<u8>)]| -> Vec<Delivered<'static>> {
