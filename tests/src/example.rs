@@ -34,7 +34,7 @@ const RANKS_MAX: usize = 6;
 pub const MANY_CHANGES: u64 = 50;
 
 /// The same for a program in Python, whose new ranks take seconds to begin.
-pub const PYTHON_CHANGES: u64 = 20;
+pub const PYTHON_CHANGES: u64 = 50;
 
 /// The same for a program that is no example.
 pub const SOME_CHANGES: u64 = 6;
@@ -174,6 +174,7 @@ pub fn for_python() -> Option<Vec<(&'static str, OsString)>> {
     Some(vec![
         ("PYTHONPATH", env::join_paths(paths).expect("paths")),
         ("PYTHONDONTWRITEBYTECODE", "1".into()),
+        ("PCM_SPARES", "2".into()),
         ("LD_LIBRARY_PATH", env::join_paths(libraries).expect("paths")),
     ])
 }
