@@ -29,12 +29,9 @@ use std::{
 pub const NODES: usize = 4;
 const RANKS_MAX: usize = 6;
 
-/// Changes of a program's job in a normal run. They take a third of a second each, and fifty of them fit into the time
-/// that a run may take.
+/// Changes of a program's job in a normal run. They take a third of a second each, a second in Python, so that fifty
+/// fit into the time that a run may take.
 pub const MANY_CHANGES: u64 = 50;
-
-/// The same for a program in Python, whose new ranks take seconds to begin.
-pub const PYTHON_CHANGES: u64 = 50;
 
 /// The same for a program that is no example.
 pub const SOME_CHANGES: u64 = 6;

@@ -5,8 +5,7 @@ use tests::{
     binaries::built,
     cluster::{Cluster, LIMIT},
     example::{
-        Example, MANY_CHANGES, NODES, PYTHON_CHANGES, assert_agrees, assert_survives, compile, for_python, micros,
-        mpi_compiler, source,
+        Example, MANY_CHANGES, NODES, assert_agrees, assert_survives, compile, for_python, micros, mpi_compiler, source,
     },
     limited,
     skip::cannot_run,
@@ -90,7 +89,7 @@ fn gray_scott() -> Option<Example> {
             ["60", "40", &iterations, &pause].map(str::to_owned).into()
         },
         variables: for_python()?,
-        changes: PYTHON_CHANGES,
+        changes: MANY_CHANGES,
         iterations_each: 130,
         is_exact: true,
         restarts_on_the_same_number: false,

@@ -5,10 +5,7 @@ use std::{collections::BTreeSet, ffi::OsString, fs, path::Path, process::Command
 use tests::{
     binaries::built,
     cluster::{Cluster, LIMIT},
-    example::{
-        Example, MANY_CHANGES, NODES, PYTHON_CHANGES, assert_agrees, assert_survives, for_python, micros, mpi_compiler,
-        source,
-    },
+    example::{Example, MANY_CHANGES, NODES, assert_agrees, assert_survives, for_python, micros, mpi_compiler, source},
     language::{fortran, with_modules},
     limited,
     pieces::{pieces, root},
@@ -22,7 +19,7 @@ fn python(name: &'static str, arguments: fn(&Path, u64, Duration) -> Vec<String>
         malleable: command(format!("{name}.py")),
         arguments,
         variables: for_python()?,
-        changes: PYTHON_CHANGES,
+        changes: MANY_CHANGES,
         iterations_each: 130,
         is_exact: true,
         restarts_on_the_same_number: false,

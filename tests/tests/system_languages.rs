@@ -10,9 +10,7 @@ use tests::{
     background::Background,
     binaries::built,
     cluster::{Cluster, LIMIT},
-    example::{
-        Example, MANY_CHANGES, NODES, PYTHON_CHANGES, SOME_CHANGES, assert_survives, for_python, mpi_compiler, source,
-    },
+    example::{Example, MANY_CHANGES, NODES, SOME_CHANGES, assert_survives, for_python, mpi_compiler, source},
     heat2d::reference_checksum,
     language::{cpp, fortran, with_modules},
     limited,
@@ -196,7 +194,7 @@ fn heat2d_in_python_survives_changes_a_kill_and_a_restart() {
     let (plain, malleable) = (source("heat2d/heat2d_plain.py"), source("heat2d/heat2d.py"));
     let example = Example {
         variables,
-        changes: PYTHON_CHANGES,
+        changes: MANY_CHANGES,
         iterations_each: 130,
         ..heat2d(python(plain), python(malleable))
     };
