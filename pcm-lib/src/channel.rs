@@ -53,6 +53,21 @@ pub enum ChannelError {
     },
 }
 
+/// One packet, which is empty when the other side is gone, and the descriptor that came with it.
+pub(crate) fn packet_receive(fd: BorrowedFd<'_>, flags: RecvFlags) -> Result<(Vec<u8>, Option<OwnedFd>), Errno> {
+    let mut packet = vec![0; PACKET_BYTES_MAX];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let pieces = &mut [IoSliceMut::new(&mut packet)];
+    let received = recvmsg(fd, pieces, &mut ancillary, flags | RecvFlags::CMSG_CLOEXEC)?;
+    let descriptor = ancillary.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut rights) => rights.next(),
+        _ => None,
+    });
+    packet.truncate(received.bytes);
+    Ok((packet, descriptor))
+}
+
 impl Channel {
     /// Takes the descriptor that the daemon left open for this process and keeps it from this process's children.
     pub(crate) fn inherited(number: RawFd) -> Result<Self, ChannelError> {
@@ -104,23 +119,13 @@ impl Channel {
 
     /// The next message, if one has arrived, and the descriptor that came with it.
     pub(crate) fn receive(&self) -> Result<Option<(DaemonToApp, Option<OwnedFd>)>, ChannelError> {
-        let mut packet = vec![0; PACKET_BYTES_MAX];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-        let length = match recvmsg(&self.fd, &mut [IoSliceMut::new(&mut packet)], &mut ancillary, flags) {
-            Ok(received) if received.bytes == 0 => return Ok(None),
+        let (packet, descriptor) = match packet_receive(self.fd.as_fd(), RecvFlags::DONTWAIT) {
+            Ok((packet, _)) if packet.is_empty() => return Ok(None),
             Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
-            Ok(received) => received.bytes.min(PACKET_BYTES_MAX),
+            Ok(received) => received,
             Err(errno) => return Err(ChannelError::Receive(errno)),
         };
-        let mut descriptor = None;
-        for message in ancillary.drain() {
-            if let RecvAncillaryMessage::ScmRights(mut rights) = message {
-                descriptor = rights.next();
-            }
-        }
-        frame::decode(&packet[..length])
+        frame::decode(&packet)
             .map(|message| Some((message, descriptor)))
             .map_err(|e| ChannelError::Message { detail: e.to_string() })
     }

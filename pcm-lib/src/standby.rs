@@ -2,19 +2,19 @@
 //! process of the job, or ends it.
 #![allow(unsafe_code, reason = "takes descriptors by number, changes the environment")]
 
+use crate::channel::packet_receive;
 use pcm_proto::{
-    app::{PACKET_BYTES_MAX, STANDBY_WAITS, StandbyCall, environment},
+    app::{STANDBY_WAITS, StandbyCall, environment},
     frame,
 };
 use rustix::{
     io::{Errno, dup2},
-    net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send},
+    net::{RecvFlags, SendFlags, send},
 };
 use std::{
     env,
     ffi::OsStr,
-    io::IoSliceMut,
-    mem::{ManuallyDrop, MaybeUninit},
+    mem::ManuallyDrop,
     os::{
         fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd},
         unix::ffi::OsStrExt,
@@ -49,21 +49,12 @@ fn call(channel: RawFd) -> Option<(StandbyCall, OwnedFd)> {
     // SAFETY: the keeper's socket, which stays open; a number that is not open gives an error.
     let channel = unsafe { BorrowedFd::borrow_raw(channel) };
     send(channel, STANDBY_WAITS, SendFlags::NOSIGNAL).ok()?;
-    let mut packet = vec![0; PACKET_BYTES_MAX];
     loop {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let pieces = &mut [IoSliceMut::new(&mut packet)];
-        let length = match recvmsg(channel, pieces, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
-            Ok(received) if received.bytes > 0 => received.bytes.min(PACKET_BYTES_MAX),
-            Err(Errno::INTR) => continue,
+        match packet_receive(channel, RecvFlags::empty()) {
+            Ok((packet, page)) if !packet.is_empty() => return frame::decode(&packet).ok().zip(page),
+            Err(Errno::INTR) => {}
             Ok(_) | Err(_) => return None,
-        };
-        let page = ancillary.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(mut rights) => rights.next(),
-            _ => None,
-        });
-        return frame::decode(&packet[..length]).ok().zip(page);
+        }
     }
 }
 

@@ -206,13 +206,23 @@ impl ClusterView<'_> {
     /// All seats, and those of so many ranks that join.
     fn grown(&self, job: JobView<'_>, to: u32, allowed: &[NodeName]) -> Result<(Vec<Seat>, String), Refusal> {
         let size = job.nodes.len() as u32;
-        let (joining, why) = self.place(&Wanted {
-            count: to - size,
+        let (joining, why) = self.place_joining(job, to - size, allowed)?;
+        Ok((expanded(size, to, one_by_one(&joining)), why))
+    }
+
+    /// Finds places for so many ranks that join a job.
+    pub fn place_joining(
+        &self,
+        job: JobView<'_>,
+        count: u32,
+        allowed: &[NodeName],
+    ) -> Result<(Vec<Share>, String), Refusal> {
+        self.place(&Wanted {
+            count,
             allowed: if allowed.is_empty() { &job.spec.nodes } else { allowed },
             ending: Ending::Shunned,
             per_node: PerNode::of(job.spec, job.nodes),
-        })?;
-        Ok((expanded(size, to, one_by_one(&joining)), why))
+        })
     }
 
     /// All seats, with these ranks elsewhere.

@@ -3,20 +3,16 @@
 use super::program::program_find;
 use super::start::{OfUser, Program, StartError, Step, TARGET_MAX, c_string, env_entry, start};
 use super::start_refused::StartRefused;
+use crate::packet::{packet_receive, packet_send};
 use pcm_proto::app::environment::{CHANNEL_FD, PAGE_FD};
 use pcm_proto::app::{StandbyCall, packet_encode};
 use pcm_proto::keeper::{ExitStatus, HeldProcess, ProcessKey, ProcessSpec};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
-use rustix::net::{
-    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv,
-    sendmsg, socketpair,
-};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::ffi::CString;
-use std::io::IoSlice;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -132,24 +128,14 @@ impl Held {
 
     /// Whether this word is what the process said first, and has not been asked for yet.
     pub(super) fn has_said(&self, word: &[u8]) -> bool {
-        let mut said = [0; 16];
-        let length = recv(&self.channel, &mut said[..], RecvFlags::DONTWAIT).map_or(0, |(length, _)| length);
-        self.is_alive() && said[..length] == *word
+        let said = packet_receive(&self.channel, word.len());
+        self.is_alive() && said.is_ok_and(|said| said.is_some_and(|said| said.bytes == word))
     }
 
     /// A standby becomes the process of this order; or nothing has changed, and the page comes back.
     pub(super) fn call(mut self, call: &StandbyCall, spec: &ProcessSpec, page: OwnedFd) -> Result<Self, OwnedFd> {
-        let Ok(packet) = packet_encode(call) else {
-            self.kill();
-            return Err(page);
-        };
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        let descriptors = [page.as_fd()];
-        let has_room = ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        let is_sent = has_room && sendmsg(&self.channel, &[IoSlice::new(&packet)], &mut ancillary, flags).is_ok();
-        if !is_sent {
+        let packet = packet_encode(call);
+        if !packet.is_ok_and(|packet| packet_send(&self.channel, &packet, &[page.as_fd()]).is_ok()) {
             self.kill();
             return Err(page);
         }

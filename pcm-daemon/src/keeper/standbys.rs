@@ -148,25 +148,8 @@ impl Standbys {
 impl Pool {
     /// Whether a process that was started by the pool's order can become that of this one.
     fn fits(&self, spec: &ProcessSpec) -> bool {
-        let of = |spec: &ProcessSpec| {
-            let ProcessSpec {
-                program,
-                search_path,
-                args,
-                cwd,
-                cpus,
-                stdin,
-                ..
-            } = spec;
-            (
-                program.clone(),
-                search_path.clone(),
-                args.clone(),
-                cwd.clone(),
-                cpus.clone(),
-                *stdin,
-            )
-        };
-        of(&self.spec) == of(spec)
+        let own = &self.spec;
+        (&own.program, &own.search_path, &own.args) == (&spec.program, &spec.search_path, &spec.args)
+            && (&own.cwd, &own.cpus, own.stdin) == (&spec.cwd, &spec.cpus, spec.stdin)
     }
 }

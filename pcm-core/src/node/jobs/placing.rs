@@ -7,7 +7,7 @@ use crate::job::coordinator::{Coordinator, SpawnWant};
 use crate::job::placement::{Ending, NodeView, PerNode, Placed, Share, Wanted};
 use crate::job::recovery::Restarted;
 use crate::node::context::Context;
-use crate::node::layout_request::ClusterView;
+use crate::node::layout_request::{ClusterView, JobView};
 use pcm_proto::control::Refusal;
 use pcm_proto::ids::{JobId, NodeName};
 use pcm_proto::job::{JobSpec, RANKS_MAX};
@@ -66,16 +66,13 @@ pub(super) fn place_new(table: &Table, spec: &JobSpec, cx: &Context<'_>) -> Resu
 
 /// Where so many further ranks of a job would go; nowhere when there is no place for all.
 pub(super) fn place_next(table: &Table, coordinator: &Coordinator, count: u32, cx: &Context<'_>) -> Vec<Share> {
-    let spec = coordinator.spec();
-    let nodes = coordinator.rank_nodes();
-    let wanted = Wanted {
-        count,
-        allowed: &spec.nodes,
-        ending: Ending::Shunned,
-        per_node: PerNode::of(spec, &nodes),
+    let job = JobView {
+        spec: coordinator.spec(),
+        nodes: &coordinator.rank_nodes(),
+        weights: &[],
     };
     let host = memory_host(coordinator, cx);
-    let placed = with_cluster(table, host, |cluster: &ClusterView<'_>| cluster.place(&wanted), cx);
+    let placed = with_cluster(table, host, |cluster| cluster.place_joining(job, count, &[]), cx);
     placed.map(|(shares, _)| shares).unwrap_or_default()
 }
 

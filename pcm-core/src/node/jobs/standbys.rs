@@ -24,8 +24,7 @@ const AFTER_CHANGE: Duration = Duration::from_millis(100);
 
 /// Looks after the standbys of a job that this node begins to lead.
 pub(super) fn begin(job: JobId, spec: &JobSpec, cx: &mut Context<'_>) {
-    // The programs of a job of several are fixed to its ranks, and their number stays.
-    if spec.spares > 0 && spec.commands.is_empty() {
+    if has_standbys(spec) {
         let is_regular = true;
         cx.arm(FIRST_ASK_AFTER, Timer::Job(job, JobTimer::Standbys { is_regular }));
     }
@@ -33,10 +32,15 @@ pub(super) fn begin(job: JobId, spec: &JobSpec, cx: &mut Context<'_>) {
 
 /// The job has another layout: its next ranks may be placed elsewhere.
 pub(super) fn on_changed(job: JobId, spec: &JobSpec, cx: &mut Context<'_>) {
-    if spec.spares > 0 && spec.commands.is_empty() {
+    if has_standbys(spec) {
         let is_regular = false;
         cx.arm(AFTER_CHANGE, Timer::Job(job, JobTimer::Standbys { is_regular }));
     }
+}
+
+/// The programs of a job of several are fixed to its ranks, and their number stays.
+fn has_standbys(spec: &JobSpec) -> bool {
+    spec.spares > 0 && spec.commands.is_empty()
 }
 
 impl Table {
@@ -52,9 +56,8 @@ impl Table {
                 *wanted.entry(share.node).or_default() += share.count;
             }
         }
-        let spec = Box::new(spec.clone());
         for (node, count) in &wanted {
-            let (count, spec) = (*count, spec.clone());
+            let (count, spec) = (*count, Box::new(spec.clone()));
             cx.send_job(node, job, CoordinatorToNode::Standbys { count, spec });
         }
         if let Some((_, led)) = self.led_with(job) {

@@ -68,7 +68,25 @@ impl Launcher {
     pub fn standby(&self, job: JobId, spec: &JobSpec, host: u64) -> ProcessSpec {
         let process = ProcessId(u32::MAX);
         let key = ProcessKey { job, process };
-        let belonging = Belonging {
+        let mut env = self.environment(spec, false, &self.alone(key, host), Vec::new());
+        env.retain(|(name, _)| !says_which_process(name));
+        env.push((names::STANDBY.into(), b"1".to_vec()));
+        ProcessSpec {
+            key,
+            program: PathBuf::from(OsStr::from_bytes(&spec.program)),
+            search_path: search_path(spec).unwrap_or_default().to_vec(),
+            args: spec.args.clone(),
+            env,
+            cwd: spec.cwd.clone(),
+            cpus: self.cpus(spec),
+            stdin: false,
+            segments: Vec::new(),
+        }
+    }
+
+    /// Where a process belongs that is alone in its world.
+    fn alone(&self, key: ProcessKey, host: u64) -> Belonging<'_> {
+        Belonging {
             cluster_id: &self.cluster_id,
             cluster_dir: &self.cluster_dir,
             node: &self.node,
@@ -79,21 +97,11 @@ impl Launcher {
             world_size: 1,
             is_spawned: false,
             worlds: 1,
-        };
-        let mut env = self.environment(spec, false, &belonging, Vec::new());
-        env.retain(|(name, _)| !says_which_process(name));
-        env.push((names::STANDBY.into(), b"1".to_vec()));
-        ProcessSpec {
-            key,
-            program: PathBuf::from(OsStr::from_bytes(&spec.program)),
-            search_path: search_path(spec).unwrap_or_default().to_vec(),
-            args: spec.args.clone(),
-            env,
-            cwd: spec.cwd.clone(),
-            cpus: if spec.bind { self.cpus.clone() } else { Vec::new() },
-            stdin: false,
-            segments: Vec::new(),
         }
+    }
+
+    fn cpus(&self, spec: &JobSpec) -> Vec<u32> {
+        if spec.bind { self.cpus.clone() } else { Vec::new() }
     }
 
     fn environment(
@@ -127,19 +135,14 @@ impl Launcher {
             .and_then(|command| command.cwd.clone())
             .map_or_else(|| spec.cwd.clone(), |cwd| spec.cwd.join(cwd));
         let belonging = Belonging {
-            cluster_id: &self.cluster_id,
-            cluster_dir: &self.cluster_dir,
-            node: &self.node,
-            host,
-            key,
             world: local.world,
             world_rank: local.world_rank,
             world_size: world.size(),
             is_spawned: world.start().spawned,
             worlds: local.worlds,
+            ..self.alone(key, host)
         };
-        let mut extra = Vec::new();
-        extra.extend(local.newcomer.iter().flat_map(role_variables));
+        let mut extra: Vec<(String, String)> = local.newcomer.iter().flat_map(role_variables).collect();
         if !spec.registered.values.is_empty() {
             extra.push((names::VALUES.to_owned(), spec.registered.values.clone()));
         }
@@ -167,7 +170,7 @@ impl Launcher {
                 args: args.clone(),
                 env: self.environment(spec, part.is_crowded(), &belonging, extra),
                 cwd,
-                cpus: if spec.bind { self.cpus.clone() } else { Vec::new() },
+                cpus: self.cpus(spec),
                 stdin: key.process == ProcessId(0) && !spec.detached,
                 segments: vec![world.segment_prefix()],
             },
