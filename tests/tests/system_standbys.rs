@@ -91,7 +91,7 @@ fn fifty_changes_with_standbys_end_right() {
 fn standbys_outlive_daemons_and_a_crash_of_the_job_and_are_replaced_when_they_die() {
     let cluster = Cluster::that_crashes(3);
     let options = ["--checkpoint-every", "0.3", "--spares", "2"];
-    let job = Crashing::start(&cluster, &options, (8000, 3000));
+    let job = Crashing::start(&cluster, &options, (12_000, 3000));
     let standbys = ready(&cluster, 2);
     let daemons = ["n0", "n1", "n2"].map(|node| cluster.daemon_pid(node));
     assert!(daemons.iter().all(|pid| processes::send(*pid, Signal::KILL)));

@@ -1,6 +1,7 @@
 //! Carries out what the machine of a job decides, as far as that concerns this job alone; the rest follows in
 //! [`super::steps`].
 
+use super::standbys;
 use super::table::Job;
 use crate::job::at_node::{Effect, Input};
 use crate::job::coordinator::{self, Coordinator, SpawnWant};
@@ -10,6 +11,7 @@ use crate::node::outbox::Inward;
 use crate::node::ranks::effect::RankEffect;
 use crate::node::ranks::pages::{PageQuestion, Reader};
 use crate::node::timer::{JobTimer, Timer};
+use pcm_proto::event::EventKind;
 use pcm_proto::ids::{NodeName, ProcessId};
 use pcm_proto::job::JobEnd;
 use pcm_proto::keeper::{DaemonToKeeper, ProcessKey};
@@ -67,6 +69,9 @@ impl Job {
             }
             Effect::Note(kind) => {
                 if let (Some(coordinator), Some(led)) = (self.machine.coordinator(), &mut self.led) {
+                    if matches!(kind, EventKind::Recovered(_)) {
+                        standbys::on_changed(led, self.id, coordinator.spec(), cx);
+                    }
                     led.on_note(kind, coordinator, cx);
                 }
                 return None;

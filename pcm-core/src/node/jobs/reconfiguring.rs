@@ -104,8 +104,7 @@ impl Job {
                 let chosen = self.led.as_mut().and_then(|led| led.chosen.take());
                 MethodBook::on_changed(chosen, &mut event, cx.out);
                 if let (Some(coordinator), Some(led)) = (self.machine.coordinator(), &mut self.led) {
-                    led.forget_standbys();
-                    standbys::on_changed(job, coordinator.spec(), cx);
+                    standbys::on_changed(led, job, coordinator.spec(), cx);
                 }
                 cx.note(Some(job), epoch, EventKind::Reconfigured(event.clone()));
                 if let Some(from) = self.take_requester(attempt) {

@@ -2,6 +2,7 @@
 //! keepers of the nodes where its next ranks will be placed. The leader says again and again how many it wants where;
 //! what is not asked for again ends. So nothing of this is remembered, and nothing of the job depends on it.
 
+use super::led::Led;
 use super::placing::place_next;
 use super::table::Table;
 use crate::node::context::Context;
@@ -30,9 +31,10 @@ pub(super) fn begin(job: JobId, spec: &JobSpec, cx: &mut Context<'_>) {
     }
 }
 
-/// The job has another layout: its next ranks may be placed elsewhere.
-pub(super) fn on_changed(job: JobId, spec: &JobSpec, cx: &mut Context<'_>) {
+/// The job has other ranks: some may have been standbys, and the next ones may be placed elsewhere.
+pub(super) fn on_changed(led: &mut Led, job: JobId, spec: &JobSpec, cx: &mut Context<'_>) {
     if has_standbys(spec) {
+        led.forget_standbys();
         let is_regular = false;
         cx.arm(AFTER_CHANGE, Timer::Job(job, JobTimer::Standbys { is_regular }));
     }
@@ -49,9 +51,16 @@ impl Table {
         let Some(coordinator) = self.coordinator(job) else {
             return;
         };
+        if is_regular {
+            cx.arm(ASK_EVERY, Timer::Job(job, JobTimer::Standbys { is_regular }));
+        }
+        if !coordinator.is_running() {
+            // A job that starts again takes those that there are.
+            return;
+        }
         let spec = coordinator.spec();
         let mut wanted: BTreeMap<NodeName, u32> = BTreeMap::new();
-        if coordinator.is_running() && spec.registered.has_begun && !cx.is_going_down {
+        if spec.registered.has_begun && !cx.is_going_down {
             for share in place_next(self, coordinator, spec.spares, cx) {
                 *wanted.entry(share.node).or_default() += share.count;
             }
@@ -67,9 +76,6 @@ impl Table {
             for (node, _) in led.standbys.extract_if(.., |node, _| !wanted.contains_key(node)) {
                 cx.send_job(&node, job, CoordinatorToNode::EndStandbys);
             }
-        }
-        if is_regular {
-            cx.arm(ASK_EVERY, Timer::Job(job, JobTimer::Standbys { is_regular }));
         }
     }
 
