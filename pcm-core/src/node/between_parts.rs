@@ -85,14 +85,6 @@ impl Node {
         }
     }
 
-    pub(in crate::node) fn on_keeper_lost(&mut self, reason: &str) {
-        tracing::error!(
-            reason,
-            "the keeper is lost, and with it all ranks of this node: the daemon ends"
-        );
-        self.with_ending(|ending, jobs, cx| ending.on_keeper_lost(jobs, cx));
-    }
-
     // Other nodes.
 
     /// Each fact goes to the parts of the node that it concerns.

@@ -154,7 +154,9 @@ impl Node {
         match event {
             Event::Timer(timer) => self.on_timer(timer),
             Event::Keeper(fact) => self.with_jobs(|jobs, cx| jobs.on_keeper(fact, cx)),
-            Event::KeeperLost { reason } => self.on_keeper_lost(&reason),
+            Event::KeeperLost { reason } => {
+                self.with_ending(|ending, jobs, cx| ending.on_keeper_lost(&reason, jobs, cx));
+            }
             Event::Peer(fact) => self.on_peer(fact),
             Event::Control(ControlFact::Linked { link }) => self.desk.controls.on_linked(link),
             Event::Control(ControlFact::Said { link, message }) => self.on_control_said(link, *message),

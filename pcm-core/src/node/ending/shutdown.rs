@@ -100,7 +100,11 @@ impl Ending {
     }
 
     /// Without its keeper this node has no ranks any more.
-    pub(in crate::node) fn on_keeper_lost(&mut self, jobs: &Jobs, cx: &mut Context<'_>) {
+    pub(in crate::node) fn on_keeper_lost(&mut self, reason: &str, jobs: &Jobs, cx: &mut Context<'_>) {
+        tracing::error!(
+            reason,
+            "the keeper is lost, and with it all ranks of this node: the daemon ends"
+        );
         let led = jobs.table.coordinators();
         let led = led.flat_map(|(job, coordinator)| coordinator.active_nodes().map(move |node| (job, node.clone())));
         for (job, node) in led {
