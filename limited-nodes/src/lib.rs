@@ -1,8 +1,9 @@
-//! Virtual nodes with a share of a CPU each, and loads on them, for tests and benches: what they show does not depend
-//! on what else the machine does. Nothing of jobs or MPI.
+//! Virtual nodes for tests and benches: with a share of a CPU each, and loads on them, so that what they show does not
+//! depend on what else the machine does; and with networks of their own. Nothing of jobs or MPI.
 
 mod groups;
 mod load;
+pub mod network;
 mod nodes;
 mod place;
 

@@ -25,7 +25,7 @@ pub mod limited;
 pub mod logs;
 pub mod malleable;
 pub mod moving;
-pub mod network;
+pub use limited_nodes::network;
 pub mod older;
 pub mod own_share;
 pub mod packages;

@@ -8,8 +8,9 @@ use std::{
 };
 use tests::{
     adapting::{Adapting, wait_until_idle},
+    binaries::built,
     cluster::{Cluster, LIMIT},
-    network::{Network, Wire},
+    network::{FarSites, Network, Wire},
     skip, wait,
 };
 
@@ -24,7 +25,13 @@ static TURN: Mutex<()> = Mutex::new(());
 
 fn over_wire(nodes: usize, cluster: &Cluster) -> Option<(Network, MutexGuard<'static, ()>)> {
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let network = Network::over_wire(nodes, WIRE, cluster.files());
+    let sites = FarSites {
+        count: 2,
+        wire: WIRE,
+        program: &built("pcm-wire"),
+        are_named: false,
+    };
+    let network = Network::over_wires(nodes, sites, cluster.files());
     if network.is_none() {
         skip::cannot_run("a wire between networks of its own needs root, iproute2 and TAP devices");
     }

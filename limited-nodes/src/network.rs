@@ -1,7 +1,6 @@
 //! Nodes with networks of their own on one machine, each joined to the others by a link that a test can cut or filter.
 //! What `up` starts over ssh runs there. Needs root; must never touch a network that it did not make.
 
-use crate::binaries::built;
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
@@ -25,14 +24,26 @@ pub struct Wire {
     pub bytes_per_s: u64,
 }
 
+/// Sites that are far apart, each joined to each other one by a wire of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct FarSites<'a> {
+    pub count: usize,
+    pub wire: Wire,
+    /// The program `pcm-wire`.
+    pub program: &'a Path,
+    /// Whether the host file says which node is at which.
+    pub are_named: bool,
+}
+
 /// The network of all nodes; `pcmctl` stands in it beside them.
 pub struct Network {
     name: String,
     nodes: usize,
     /// Nodes belong to them in turn.
     sites: usize,
-    wire: Option<Wire>,
-    wires: Vec<Child>,
+    are_named: bool,
+    /// The wires between sites that are far apart.
+    wires: Option<Child>,
     has_one_cpu_each: bool,
     folder: PathBuf,
 }
@@ -45,26 +56,29 @@ impl Network {
 
     /// The same in so many sites `s0` …, to which the nodes belong in turn.
     pub fn of_sites(nodes: usize, sites: usize, folder: &Path) -> Option<Self> {
-        Self::joined(nodes, sites, None, folder)
+        let network = Self::apart(nodes, (sites, true), folder)?;
+        (1..sites).all(|site| network.lay_trunk(site)).then_some(network)
     }
 
-    /// The same in two sites that are joined by a wire, and that nobody is told of.
-    pub fn over_wire(nodes: usize, wire: Wire, folder: &Path) -> Option<Self> {
-        Self::joined(nodes, 2, Some(wire), folder)
+    /// The same in sites that are far apart.
+    pub fn over_wires(nodes: usize, sites: FarSites<'_>, folder: &Path) -> Option<Self> {
+        let mut network = Self::apart(nodes, (sites.count, sites.are_named), folder)?;
+        network.lay_wires(sites).then_some(network)
     }
 
-    fn joined(nodes: usize, sites: usize, wire: Option<Wire>, folder: &Path) -> Option<Self> {
+    /// Sites that nothing joins yet.
+    fn apart(nodes: usize, (sites, are_named): (usize, bool), folder: &Path) -> Option<Self> {
         let number = NUMBER.fetch_add(1, Relaxed);
-        let mut network = Self {
+        let network = Self {
             name: format!("pcmt{}-{number}", process::id()),
             nodes,
             sites,
-            wire,
-            wires: Vec::new(),
+            are_named,
+            wires: None,
             has_one_cpu_each: false,
             folder: folder.to_owned(),
         };
-        (network.make() && network.lay_wires()).then_some(network)
+        network.make().then_some(network)
     }
 
     /// Gives each node one of the machine's CPUs, in turn, instead of all.
@@ -83,40 +97,37 @@ impl Network {
         made && (0..self.nodes).all(|node| self.link(node)) && self.write_ssh()
     }
 
-    /// A bridge, and a trunk from it to that of the first site.
     fn make_site(&self, site: usize) -> bool {
-        let front = self.front();
-        let (bridge, [near, far]) = (format!("br{site}"), trunk(site));
-        let made = self.at(
-            &front,
-            &["link", "add", &bridge, "type", "bridge", "forward_delay", "0"],
-        ) && self.at(&front, &["link", "set", &bridge, "up"]);
-        let tap = |end: &String| self.at(&front, &["tuntap", "add", "dev", end, "mode", "tap"]);
-        let is_joined = || {
-            let made = match self.wire {
-                Some(_) => tap(&near) && tap(&far),
-                None => self.at(&front, &["link", "add", &near, "type", "veth", "peer", "name", &far]),
-            };
-            made && self.at(&front, &["link", "set", &near, "master", "br0", "up"])
-                && self.at(&front, &["link", "set", &far, "master", &bridge, "up"])
-        };
-        made && (site == 0 || is_joined())
+        let (front, bridge) = (self.front(), bridge(site));
+        let kind = ["link", "add", &bridge, "type", "bridge", "forward_delay", "0"];
+        self.at(&front, &kind) && self.at(&front, &["link", "set", &bridge, "up"])
     }
 
-    fn lay_wires(&mut self) -> bool {
-        let Some(wire) = self.wire else { return true };
-        let numbers = [wire.delay.as_micros().to_string(), wire.bytes_per_s.to_string()];
-        let lay = |site: usize| {
-            let mut command = Command::new("nsenter");
-            command.arg(format!("--net=/run/netns/{}", self.front()));
-            command.arg(built("pcm-wire")).args(&numbers).args(trunk(site));
-            command.spawn()
+    /// A trunk to the first site.
+    fn lay_trunk(&self, site: usize) -> bool {
+        let (front, [near, far]) = (self.front(), trunk(site));
+        self.at(&front, &["link", "add", &near, "type", "veth", "peer", "name", &far])
+            && self.at(&front, &["link", "set", &near, "master", "br0", "up"])
+            && self.at(&front, &["link", "set", &far, "master", &bridge(site), "up"])
+    }
+
+    /// Wires from each site to each other one.
+    fn lay_wires(&mut self, sites: FarSites<'_>) -> bool {
+        let front = self.front();
+        let ends: Vec<String> = (0..self.sites).map(|site| format!("far{site}")).collect();
+        let has_end = |(site, end): (usize, &String)| {
+            self.at(&front, &["tuntap", "add", "dev", end, "mode", "tap"])
+                && self.at(&front, &["link", "set", end, "master", &bridge(site), "up"])
         };
-        let laid: Result<Vec<Child>, _> = (1..self.sites).map(lay).collect();
-        laid.is_ok_and(|wires| {
-            self.wires = wires;
-            true
-        })
+        if !ends.iter().enumerate().all(has_end) {
+            return false;
+        }
+        let Wire { delay, bytes_per_s } = sites.wire;
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/run/netns/{front}")).arg(sites.program);
+        command.args([delay.as_micros().to_string(), bytes_per_s.to_string()]);
+        self.wires = command.args(ends).spawn().ok();
+        self.wires.is_some()
     }
 
     /// No more than so many Mbit/s pass between two sites. False where the kernel cannot do that.
@@ -138,7 +149,7 @@ impl Network {
     fn link(&self, node: usize) -> bool {
         let (front, own) = (self.front(), self.of_node(node));
         let (end, address) = (format!("n{node}"), format!("{}/24", address(node)));
-        let bridge = format!("br{}", node % self.sites);
+        let bridge = bridge(node % self.sites);
         ip(&["netns", "add", &own])
             && self.at(
                 &front,
@@ -169,9 +180,9 @@ impl Network {
     pub fn host_file(&self) -> PathBuf {
         let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let line = |node: usize| {
-            let site = match (self.sites, self.wire) {
-                (1, _) | (_, Some(_)) => String::new(),
-                _ => format!(" site=s{}", node % self.sites),
+            let site = match self.sites > 1 && self.are_named {
+                true => format!(" site=s{}", node % self.sites),
+                false => String::new(),
             };
             let cpu = match self.has_one_cpu_each {
                 true => format!(" cpus={}", node % cpus),
@@ -287,16 +298,20 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        for wire in &mut self.wires {
-            // One that has ended needs no end.
-            let _ = wire.kill();
-            let _ = wire.wait();
+        if let Some(wires) = &mut self.wires {
+            // What has ended needs no end.
+            let _ = wires.kill();
+            let _ = wires.wait();
         }
         for node in 0..self.nodes {
             ip(&["netns", "del", &self.of_node(node)]);
         }
         ip(&["netns", "del", &self.front()]);
     }
+}
+
+fn bridge(site: usize) -> String {
+    format!("br{site}")
 }
 
 /// The two ends of what joins a site to the first one.
