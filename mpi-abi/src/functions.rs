@@ -36,12 +36,40 @@ of_mpi! {
     pub fn PMPI_Add_error_class(errorclass: *mut c_int) -> c_int;
     pub fn PMPI_Add_error_code(errorclass: c_int, errorcode: *mut c_int) -> c_int;
     pub fn PMPI_Add_error_string(errorcode: c_int, string: *const c_char) -> c_int;
+    pub fn PMPI_Allgather(
+        sendbuf: *const c_void,
+        sendcount: c_int,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: c_int,
+        recvtype: MPI_Datatype,
+        comm: MPI_Comm,
+    ) -> c_int;
     pub fn PMPI_Allreduce(
         sendbuf: *const c_void,
         recvbuf: *mut c_void,
         count: c_int,
         datatype: MPI_Datatype,
         op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int;
+    pub fn PMPI_Allgatherv(
+        sendbuf: *const c_void,
+        sendcount: c_int,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcounts: *const c_int,
+        displs: *const c_int,
+        recvtype: MPI_Datatype,
+        comm: MPI_Comm,
+    ) -> c_int;
+    pub fn PMPI_Alltoall(
+        sendbuf: *const c_void,
+        sendcount: c_int,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: c_int,
+        recvtype: MPI_Datatype,
         comm: MPI_Comm,
     ) -> c_int;
     pub fn PMPI_Alltoallv(
@@ -131,6 +159,14 @@ of_mpi! {
     pub fn PMPI_Errhandler_free(errhandler: *mut MPI_Errhandler) -> c_int;
     pub fn PMPI_Error_class(errorcode: c_int, errorclass: *mut c_int) -> c_int;
     pub fn PMPI_Error_string(errorcode: c_int, string: *mut c_char, resultlen: *mut c_int) -> c_int;
+    pub fn PMPI_Exscan(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int;
     pub fn PMPI_Finalize() -> c_int;
     pub fn PMPI_Finalized(flag: *mut c_int) -> c_int;
     pub fn PMPI_Gather(
@@ -253,10 +289,95 @@ of_mpi! {
         request: *mut MPI_Request,
     ) -> c_int;
     pub fn PMPI_Lookup_name(service_name: *const c_char, info: MPI_Info, port_name: *mut c_char) -> c_int;
+    pub fn PMPI_Op_commutative(op: MPI_Op, commute: *mut c_int) -> c_int;
     pub fn PMPI_Open_port(info: MPI_Info, port_name: *mut c_char) -> c_int;
+    pub fn PMPI_Pack(
+        inbuf: *const c_void,
+        incount: c_int,
+        datatype: MPI_Datatype,
+        outbuf: *mut c_void,
+        outsize: c_int,
+        position: *mut c_int,
+        comm: MPI_Comm,
+    ) -> c_int;
     pub fn PMPI_Publish_name(service_name: *const c_char, info: MPI_Info, port_name: *const c_char) -> c_int;
     pub fn PMPI_Query_thread(provided: *mut c_int) -> c_int;
+    pub fn PMPI_Reduce(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        root: c_int,
+        comm: MPI_Comm,
+    ) -> c_int;
+    pub fn PMPI_Reduce_local(
+        inbuf: *const c_void,
+        inoutbuf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+    ) -> c_int;
+    pub fn PMPI_Reduce_scatter(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        recvcounts: *const c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int;
+    pub fn PMPI_Reduce_scatter_block(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        recvcount: c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int;
     pub fn PMPI_Request_free(request: *mut MPI_Request) -> c_int;
+    pub fn PMPI_Scan(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int;
+    pub fn PMPI_Scatter(
+        sendbuf: *const c_void,
+        sendcount: c_int,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: c_int,
+        recvtype: MPI_Datatype,
+        root: c_int,
+        comm: MPI_Comm,
+    ) -> c_int;
+    pub fn PMPI_Scatterv(
+        sendbuf: *const c_void,
+        sendcounts: *const c_int,
+        displs: *const c_int,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: c_int,
+        recvtype: MPI_Datatype,
+        root: c_int,
+        comm: MPI_Comm,
+    ) -> c_int;
+    pub fn PMPI_Sendrecv(
+        sendbuf: *const c_void,
+        sendcount: c_int,
+        sendtype: MPI_Datatype,
+        dest: c_int,
+        sendtag: c_int,
+        recvbuf: *mut c_void,
+        recvcount: c_int,
+        recvtype: MPI_Datatype,
+        source: c_int,
+        recvtag: c_int,
+        comm: MPI_Comm,
+        status: *mut MPI_Status,
+    ) -> c_int;
     pub fn PMPI_Session_call_errhandler(session: MPI_Session, errorcode: c_int) -> c_int;
     pub fn PMPI_Session_finalize(session: *mut MPI_Session) -> c_int;
     pub fn PMPI_Session_get_pset_info(session: MPI_Session, pset_name: *const c_char, info: *mut MPI_Info) -> c_int;
@@ -276,9 +397,22 @@ of_mpi! {
         array_of_indices: *mut c_int,
         array_of_statuses: *mut MPI_Status,
     ) -> c_int;
+    pub fn PMPI_Type_get_extent(datatype: MPI_Datatype, lb: *mut MPI_Aint, extent: *mut MPI_Aint) -> c_int;
+    pub fn PMPI_Type_get_true_extent(
+        datatype: MPI_Datatype,
+        true_lb: *mut MPI_Aint,
+        true_extent: *mut MPI_Aint,
+    ) -> c_int;
     pub fn PMPI_Type_size(datatype: MPI_Datatype, size: *mut c_int) -> c_int;
+    pub fn PMPI_Unpack(
+        inbuf: *const c_void,
+        insize: c_int,
+        position: *mut c_int,
+        outbuf: *mut c_void,
+        outcount: c_int,
+        datatype: MPI_Datatype,
+        comm: MPI_Comm,
+    ) -> c_int;
     pub fn PMPI_Unpublish_name(service_name: *const c_char, info: MPI_Info, port_name: *const c_char) -> c_int;
     pub fn PMPI_Wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int;
-    pub fn PMPI_Waitall(count: c_int, array_of_requests: *mut MPI_Request, array_of_statuses: *mut MPI_Status)
-    -> c_int;
 }

@@ -18,3 +18,4 @@ pub mod reconfiguration;
 pub mod redistribution;
 pub mod stacks;
 pub mod stuck;
+pub mod wide;

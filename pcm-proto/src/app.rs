@@ -35,6 +35,14 @@ pub mod environment {
     /// What the node's host is called among the cluster's hosts: equal for processes that can share memory, and for no
     /// others. MPI is told it in place of the host's name.
     pub const HOST: &str = "PCM_HOST";
+    /// The site of the node.
+    pub const SITE: &str = "PCM_SITE";
+    /// Set where the cluster had nodes at several sites when the job began: collective operations cross a slow link
+    /// once. The same for all ranks of a job; [`NEVER_WIDE`] from the user leaves them to MPI.
+    pub const WIDE: &str = "PCM_WIDE";
+    pub const NEVER_WIDE: &str = "no";
+    /// Bits of sums do not depend on where ranks are. The same for all ranks of a job; from `pcmctl`.
+    pub const REPRODUCIBLE: &str = "PCM_REPRODUCIBLE";
     /// What the process is to the layout it belongs to: absent for one of the first layout, [`NEWCOMER`] or
     /// [`RESTORED`]. Only with it come the three below, which speak of the planned layout.
     pub const ROLE: &str = "PCM_ROLE";

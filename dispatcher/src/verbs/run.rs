@@ -126,6 +126,9 @@ pub(crate) struct Args {
     /// requests go to 'checkpoints' in the cluster's directory
     #[arg(long, value_name = "DIR")]
     checkpoint_dir: Option<PathBuf>,
+    /// Sums give the same bits wherever the ranks are: of nodes at several sites each rank's part crosses to the others
+    #[arg(long)]
+    reproducible: bool,
     /// Restart the job after a crash, from its newest checkpoint, at most N times; 0: never
     #[arg(long, value_name = "N", default_value_t = RESTARTS_DEFAULT)]
     max_restarts: u32,
@@ -220,6 +223,9 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     }
     if let Some(wait) = args.wait {
         set(&mut spec, environment::WAIT, wait.word().as_bytes());
+    }
+    if args.reproducible {
+        set(&mut spec, environment::REPRODUCIBLE, b"yes");
     }
     let shown = Shown {
         label: args.label,

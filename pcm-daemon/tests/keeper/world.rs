@@ -144,6 +144,7 @@ impl Job {
             host: 1,
             cluster_dir: node.directory.path(),
             node: &node.name,
+            site: "here",
             key,
             world: WorldId(u32::try_from(world).unwrap()),
             world_rank: rank,

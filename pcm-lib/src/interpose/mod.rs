@@ -18,4 +18,5 @@ mod sessions;
 mod spawns;
 pub(crate) mod traits;
 pub(crate) mod waiting;
+mod wide;
 pub(crate) mod wrappers;

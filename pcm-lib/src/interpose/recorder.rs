@@ -217,6 +217,7 @@ impl Recorder {
     pub(crate) fn job_change(&self, communicator: mpi_abi::MPI_Comm) {
         self.job.store(handle::word(communicator), Relaxed);
         self.era.next();
+        super::wide::job_changed();
         self.order.begin_anew(self.page);
         for ranks in self.communicators.values_clear() {
             self.ranks_drop(Some(ranks));
@@ -492,6 +493,7 @@ impl Recorder {
     /// The application ends a communicator.
     pub(super) fn communicator_ended(&self, communicator: mpi_abi::MPI_Comm) {
         self.era.ended(communicator);
+        super::wide::ended(communicator);
         self.order.ended(communicator, &self.page.head.other_communicators);
         self.ranks_drop(self.communicators.remove(handle::word(communicator)));
     }

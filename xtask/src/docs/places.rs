@@ -57,6 +57,7 @@ const GROUPS: [(&str, &[(&str, &str)]); 5] = [
             ("docs/watching.md", "Inspect jobs"),
             ("docs/checkpoints.md", "Checkpoints"),
             ("docs/agents.md", "Jobs that adapt"),
+            ("docs/sites.md", "Sites far apart"),
             ("docs/methods.md", "Methods"),
             ("docs/slurm.md", "Slurm"),
             ("docs/security.md", "Security"),

@@ -178,6 +178,12 @@ impl Nodes {
         Some(state_of(member.health))
     }
 
+    /// Whether nodes of more than one site are up.
+    pub fn are_at_several_sites(&self) -> bool {
+        let mut up = self.others().filter(|report| report.state == NodeState::Up);
+        up.any(|report| report.site != self.own.site)
+    }
+
     /// Whether a node is there.
     pub fn is_live(&self, node: &NodeName) -> bool {
         self.state(node).is_some_and(|state| state != NodeState::Gone)

@@ -18,6 +18,7 @@ use crate::node::requester::Requester;
 use crate::node::store::input::StoreInput;
 use crate::node::streams::job_output::JobOutput;
 use pcm_proto::agent::POLICY_NAMES;
+use pcm_proto::app::environment;
 use pcm_proto::checkpoint::CheckpointMessage;
 use pcm_proto::control::{DaemonToControl, Refusal};
 use pcm_proto::ids::{JobId, NodeName};
@@ -28,6 +29,17 @@ use std::collections::BTreeMap;
 
 /// Most jobs at a time on one coordinator; each costs kilobytes, and the limit only stops a runaway script.
 const JOBS_MAX: usize = 1000;
+
+/// Says in a job's environment whether ranks may be far from each other, for all its ranks alike and for all its life.
+fn note_sites(spec: &mut JobSpec, are_several: bool) {
+    let is_this = |(name, _): &(Vec<u8>, Vec<u8>)| name == environment::WIDE.as_bytes();
+    let never = spec.env.iter().rev().find(|pair| is_this(pair));
+    let is_never = never.is_some_and(|(_, value)| value == environment::NEVER_WIDE.as_bytes());
+    spec.env.retain(|pair| !is_this(pair));
+    if are_several && !is_never {
+        spec.env.push((environment::WIDE.into(), b"yes".to_vec()));
+    }
+}
 
 impl Jobs {
     /// A new job is asked for.
@@ -70,7 +82,8 @@ impl Jobs {
     }
 
     /// Accepts a job under a number that no other job has.
-    fn accept(&mut self, from: Requester, spec: JobSpec, job: JobId, cx: &mut Context<'_>) {
+    fn accept(&mut self, from: Requester, mut spec: JobSpec, job: JobId, cx: &mut Context<'_>) {
+        note_sites(&mut spec, cx.cluster.nodes().are_at_several_sites());
         let placed = place_new(&self.table, &spec, cx).and_then(|placed| check_worlds(&spec, placed));
         let placed = match placed {
             Ok(placed) => placed,

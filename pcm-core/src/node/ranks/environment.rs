@@ -21,6 +21,7 @@ pub struct Belonging<'a> {
     /// The cluster's directory.
     pub cluster_dir: &'a Path,
     pub node: &'a NodeName,
+    pub site: &'a str,
     /// The number of the node's host.
     pub host: u64,
     pub key: ProcessKey,
@@ -54,6 +55,7 @@ pub fn environment(
     let mut put = |name: &str, value: String| all.insert(name.as_bytes().to_vec(), value.into_bytes());
     put(CLUSTER_ID, belonging.cluster_id.to_owned());
     put(names::NODE, belonging.node.to_string());
+    put(names::SITE, belonging.site.to_owned());
     put(names::HOST, format!("pcm-{:016x}", belonging.host));
     put(names::JOB, belonging.key.job.to_string());
     put(names::PROCESS, belonging.key.process.to_string());

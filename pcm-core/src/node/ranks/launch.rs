@@ -26,6 +26,7 @@ pub struct Launcher {
     cluster_id: String,
     cluster_dir: PathBuf,
     node: NodeName,
+    site: String,
     cpus: Vec<u32>,
     libraries: InFront,
 }
@@ -50,7 +51,7 @@ impl InFront {
 impl Launcher {
     pub fn new(
         (cluster_id, cluster_dir): (String, PathBuf),
-        node: NodeName,
+        (node, site): (NodeName, String),
         cpus: Vec<u32>,
         libraries: InFront,
     ) -> Self {
@@ -58,6 +59,7 @@ impl Launcher {
             cluster_id,
             cluster_dir,
             node,
+            site,
             cpus,
             libraries,
         }
@@ -90,6 +92,7 @@ impl Launcher {
             cluster_id: &self.cluster_id,
             cluster_dir: &self.cluster_dir,
             node: &self.node,
+            site: &self.site,
             host,
             key,
             world: WorldId(0),
@@ -285,7 +288,12 @@ mod tests {
     #[test]
     fn a_standby_does_not_hear_which_process_it_will_be() {
         let node = NodeName::new("n1").unwrap();
-        let launcher = Launcher::new(("c".to_owned(), "/c".into()), node, vec![2, 3], InFront::default());
+        let launcher = Launcher::new(
+            ("c".to_owned(), "/c".into()),
+            (node, "here".to_owned()),
+            vec![2, 3],
+            InFront::default(),
+        );
         let mut spec = crate::node::layout_request::tests::spec();
         spec.env = vec![
             (b"PMI_RANK".to_vec(), b"4".to_vec()),
