@@ -2,8 +2,11 @@
 //! it takes it down.
 
 use crate::{environment::Environment, failure::Failure, trial::must};
+use limited_nodes::network::Network;
 use std::{
-    env, fs,
+    env,
+    ffi::OsString,
+    fs,
     os::unix::process::CommandExt,
     path::PathBuf,
     process::{self, Command, Stdio},
@@ -15,15 +18,21 @@ use std::{
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// Program and folder of each cluster that is up, for an end that comes from outside.
-static UP: Mutex<Vec<(PathBuf, PathBuf)>> = Mutex::new(Vec::new());
+/// What `pcmctl` is started by, and the folder, of each cluster that is up, for an end that comes from outside.
+static UP: Mutex<Vec<(Words, PathBuf)>> = Mutex::new(Vec::new());
+
+/// The first words of each command line.
+type Words = Vec<OsString>;
 
 /// Takes down what is up, whoever waits for something in it.
 pub fn take_down_all() {
     let up = UP.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    for (pcmctl, folder) in up {
-        let mut command = Command::new(pcmctl);
-        command.process_group(0).arg("--cluster").arg(&folder);
+    for (words, folder) in up {
+        let Some((program, words)) = words.split_first() else {
+            continue;
+        };
+        let mut command = Command::new(program);
+        command.process_group(0).args(words).arg("--cluster").arg(&folder);
         let _ = command.args(["down", "--if-up"]).stdout(Stdio::null()).status();
     }
 }
@@ -33,34 +42,52 @@ pub struct OwnCluster<'a> {
     environment: &'a Environment,
     folder: PathBuf,
     is_up: bool,
+    /// The network that its nodes and `pcmctl` stand in, if that is not the machine's.
+    network: Option<Network>,
 }
 
 impl<'a> OwnCluster<'a> {
     /// Boots so many virtual nodes.
     pub fn up(environment: &'a Environment, nodes: u32) -> Result<Self, Failure> {
-        Self::boot(environment, &["--local", &nodes.to_string()], Stdio::null())
+        let arguments = ["--local", &nodes.to_string()];
+        Self::boot(environment, &arguments, Stdio::null(), None)
+    }
+
+    /// Boots the nodes of a network.
+    pub fn up_in(environment: &'a Environment, network: Network) -> Result<Self, Failure> {
+        let hosts = network.host_file().display().to_string();
+        Self::boot(environment, &["--hosts", &hosts], Stdio::null(), Some(network))
     }
 
     /// Boots a virtual node on each of these sets of CPUs.
     pub fn up_on(environment: &'a Environment, cpus: &[&str]) -> Result<Self, Failure> {
         let arguments = ["--local", &cpus.len().to_string(), "--cpus", &cpus.join(";")];
-        Self::boot(environment, &arguments, Stdio::null())
+        Self::boot(environment, &arguments, Stdio::null(), None)
     }
 
     /// As [`OwnCluster::up`], with the table of nodes on standard output.
     pub fn up_shown(environment: &'a Environment, nodes: u32) -> Result<Self, Failure> {
-        Self::boot(environment, &["--local", &nodes.to_string()], Stdio::inherit())
+        let arguments = ["--local", &nodes.to_string()];
+        Self::boot(environment, &arguments, Stdio::inherit(), None)
     }
 
-    fn boot(environment: &'a Environment, nodes: &[&str], stdout: Stdio) -> Result<Self, Failure> {
+    fn boot(
+        environment: &'a Environment,
+        nodes: &[&str],
+        stdout: Stdio,
+        network: Option<Network>,
+    ) -> Result<Self, Failure> {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder = env::temp_dir().join(format!("pcm-bench-{}-{number}", process::id()));
         let mut cluster = Self {
             environment,
             folder,
             is_up: true,
+            network,
         };
-        let entry = (environment.program("pcmctl"), cluster.folder.clone());
+        let command = cluster.program();
+        let words = [command.get_program()].into_iter().chain(command.get_args());
+        let entry = (words.map(OsString::from).collect(), cluster.folder.clone());
         UP.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
         let mut up = cluster.pcmctl(&["up"]);
         let booted = must(up.args(nodes).stdout(stdout));
@@ -81,9 +108,17 @@ impl<'a> OwnCluster<'a> {
         self.id().into_iter().chain([folder]).collect()
     }
 
+    fn program(&self) -> Command {
+        let program = self.environment.program("pcmctl");
+        match &self.network {
+            Some(network) => network.command(self.environment.command("nsenter"), &program),
+            None => self.environment.command(program),
+        }
+    }
+
     /// `pcmctl` on this cluster.
     pub fn pcmctl(&self, arguments: &[&str]) -> Command {
-        let mut command = self.environment.command(self.environment.program("pcmctl"));
+        let mut command = self.program();
         // In a group of its own: ctrl-C is for us, who take the cluster down in order.
         command
             .process_group(0)

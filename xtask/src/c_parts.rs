@@ -46,7 +46,7 @@ const fn in_front(name: &'static str, source: &'static str) -> Program {
     Program { name, source, kind }
 }
 
-const PROGRAMS: [Program; 23] = [
+const PROGRAMS: [Program; 24] = [
     malleable("heat2d-c", "examples/heat2d/heat2d.c"),
     plain("heat2d-c-plain", "examples/heat2d/heat2d-plain.c"),
     plain("pcm-probe", "dispatcher/probe/probe.c"),
@@ -64,6 +64,7 @@ const PROGRAMS: [Program; 23] = [
     in_front("libpcm-wild-clock.so", "tests/programs/wild_clock.c"),
     plain("pcm-wire", "tests/programs/wire.c"),
     plain("pcm-calls", "bench/programs/calls.c"),
+    plain("pcm-wide", "bench/programs/wide.c"),
     malleable("pcm-keeping", "bench/programs/keeping.c"),
     malleable("pcm-moving", "bench/programs/moving.c"),
     plain("pcm-dynamic-spawn", "bench/dynamic/spawn.c"),

@@ -30,3 +30,4 @@ mod table;
 mod waiting;
 mod watched;
 mod watching;
+mod wide;

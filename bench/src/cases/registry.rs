@@ -4,7 +4,7 @@ use super::{
     adapt, agents,
     bench::{Bench, Context},
     calls, checkpoint, checkpoint_files, dynamic, fabric, fabric_rdma, interrupted, iteration, launch, overhead,
-    pieces, plain_exchange, python, reconfigure, recovery, redistribute, spawn, table, waiting, watching,
+    pieces, plain_exchange, python, reconfigure, recovery, redistribute, spawn, table, waiting, watching, wide,
 };
 use clap::Parser;
 use pcm_bench::{
@@ -48,6 +48,8 @@ const BENCHES: &[&[Bench]] = &[
     &redistribute::PARTS,
     &[plain_exchange::BENCH, spawn::BENCH, waiting::BENCH, watching::BENCH],
     &watching::PARTS,
+    &[wide::BENCH],
+    &wide::PARTS,
 ];
 
 fn benches() -> impl Iterator<Item = &'static Bench> {

@@ -1,0 +1,168 @@
+//! Bench `wide`: collective operations of ranks at several sites, as libpcm carries them out against MPI's own, on the
+//! same nodes and in turn. Sites are networks of their own, joined by wires that are long and slow.
+
+use super::bench::{Bench, Context, run_all};
+use limited_nodes::network::{FarSites, Network, Wire};
+use pcm_bench::{Failure, OwnCluster, Report, Samples, progress::Progress, trial};
+use std::{collections::BTreeMap, time::Duration};
+
+pub(super) const BENCH: Bench = Bench {
+    name: "wide",
+    about: "all benches wide-*, one after the other; as root",
+    run: |context| run_all(&PARTS, context),
+};
+
+pub(super) const PARTS: [Bench; 2] = [
+    Bench {
+        name: "wide-sizes",
+        about: "fourteen collective operations over four sites at 10 ms and 1 MB/s against MPI's own, by their sizes",
+        run: |context| run(context, &SIZES),
+    },
+    Bench {
+        name: "wide-links",
+        about: "the same over two sites, and over links that are longer, shorter, slower and faster",
+        run: |context| run(context, &LINKS),
+    },
+];
+
+const NODES_OF_SITE: usize = 4;
+
+const DEADLINE: Duration = Duration::from_secs(600);
+
+/// Sites, milliseconds, bytes in a second, sizes.
+struct Case {
+    sites: usize,
+    delay_ms: u64,
+    megabytes_per_s: u64,
+    sizes: &'static [&'static str],
+    /// Shares of the rounds.
+    rounds: (usize, usize),
+}
+
+const fn case(sites: usize, delay_ms: u64, megabytes_per_s: u64, sizes: &'static [&'static str]) -> Case {
+    Case {
+        sites,
+        delay_ms,
+        megabytes_per_s,
+        sizes,
+        rounds: (1, 3),
+    }
+}
+
+const SIZES: [Case; 2] = [
+    Case {
+        rounds: (1, 1),
+        ..case(4, 10, 1, &["8", "1024", "65536"])
+    },
+    case(4, 10, 1, &["1048576"]),
+];
+
+const LINKS: [Case; 4] = [
+    case(2, 10, 1, &["8", "1024", "65536"]),
+    case(4, 1, 100, &["8", "65536"]),
+    case(4, 50, 10, &["8", "65536"]),
+    case(4, 100, 1, &["8", "65536"]),
+];
+
+/// In which order a communicator has its ranks.
+const ORDERS: [(&str, &str); 2] = [("turn", "ranks in turn"), ("runs", "neighbours at one site")];
+
+/// Operation and bytes, with what each repeat took.
+type Times = BTreeMap<(String, u64), Vec<f64>>;
+
+fn run(context: &Context, cases: &[Case]) -> Result<Report, Failure> {
+    let mut report = Report::default();
+    let cases = if context.quick { &cases[..1] } else { cases };
+    for case in cases {
+        measure(context, case, &mut report)?;
+    }
+    report.remarks = vec![
+        format!("{NODES_OF_SITE} nodes at each site, a rank on each; each site has a wire to each other one"),
+        "bytes: all that one rank gives or gets; the time from a common beginning until the last rank is done".into(),
+    ];
+    Ok(report)
+}
+
+fn measure(context: &Context, case: &Case, report: &mut Report) -> Result<(), Failure> {
+    let place = tempfile::tempdir().map_err(|error| Failure::bench(BENCH.name, error.to_string()))?;
+    let program = context.program("pcm-wire");
+    let sites = FarSites {
+        count: case.sites,
+        wire: Wire {
+            delay: Duration::from_millis(case.delay_ms),
+            bytes_per_s: case.megabytes_per_s * 1_000_000,
+        },
+        program: &program,
+        are_named: true,
+    };
+    let ranks = case.sites * NODES_OF_SITE;
+    let network = Network::over_wires(ranks, sites, place.path());
+    let network = network.ok_or_else(|| {
+        Failure::bench(
+            BENCH.name,
+            "networks of its own need root, iproute2, nsenter and TAP devices",
+        )
+    })?;
+    let cluster = OwnCluster::up_in(&context.environment, network)?;
+    let rounds = (context.rounds() * case.rounds.0).div_ceil(case.rounds.1);
+    let mut progress = Progress::begin("rounds");
+    for (order, named) in ORDERS {
+        let mut ways = [Times::new(), Times::new()];
+        for round in 0..rounds {
+            let (first, second) = if round % 2 == 0 { (0, 1) } else { (1, 0) };
+            for way in [first, second] {
+                let mut command = cluster.pcmctl(&["run", "-n", &ranks.to_string(), "--quiet"]);
+                if way == 1 {
+                    command.env("PCM_WIDE", "no");
+                }
+                let margin = case.delay_ms as f64 / 1e3 * 8.0 + 0.05;
+                command.arg("--").arg(context.program("pcm-wide"));
+                command.args([order, &margin.to_string(), "1"]).args(case.sizes);
+                add(&mut ways[way], &trial::run(BENCH.name, command, DEADLINE)?)?;
+            }
+            progress.at(round as u64 + 1, rounds as u64);
+        }
+        compare(case, named, ways, report);
+    }
+    progress.clear();
+    cluster.down()
+}
+
+/// Takes the lines `OPERATION BYTES SECONDS` in.
+fn add(times: &mut Times, said: &str) -> Result<(), Failure> {
+    let before = times.values().map(Vec::len).sum::<usize>();
+    for line in said.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let [operation, bytes, seconds] = words[..]
+            && let (Ok(bytes), Ok(seconds)) = (bytes.parse(), seconds.parse::<f64>())
+        {
+            times
+                .entry((operation.to_owned(), bytes))
+                .or_default()
+                .push(seconds * 1e3);
+        }
+    }
+    match times.values().map(Vec::len).sum::<usize>() > before {
+        true => Ok(()),
+        false => Err(Failure::bench(BENCH.name, format!("no times in {said:?}"))),
+    }
+}
+
+fn compare(case: &Case, order: &str, [ours, theirs]: [Times; 2], report: &mut Report) {
+    let Case {
+        sites,
+        delay_ms,
+        megabytes_per_s,
+        ..
+    } = case;
+    let network = format!("{sites} sites, {delay_ms} ms, {megabytes_per_s} MB/s, {order}");
+    for (key, values) in ours {
+        let Some(others) = theirs.get(&key) else { continue };
+        let (operation, bytes) = key;
+        let name = format!("{operation} of {bytes} bytes, {network}");
+        let ours = Samples::of(format!("{name}: libpcm"), "ms", values);
+        let mpi = Samples::of(format!("{name}: MPI"), "ms", others.clone());
+        report.ratio(format!("{name}: MPI / libpcm"), mpi.median() / ours.median(), None);
+        report.series.extend([ours, mpi]);
+    }
+}
