@@ -88,12 +88,8 @@ impl Node {
         nodes.begin_countdown(now);
         let own = spec.node.name.clone();
         let directory = (spec.cluster_id.clone(), spec.cluster_dir.clone());
-        let launcher = Launcher::new(
-            directory,
-            (own.clone(), spec.node.site.clone()),
-            cpus.clone(),
-            libraries,
-        );
+        let place = (own.clone(), spec.node.site.clone());
+        let launcher = Launcher::new(directory, place, cpus.clone(), libraries);
         let mut store = Store::default();
         store.allow(routes);
         if let Some(addresses) = bulk {
