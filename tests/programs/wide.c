@@ -293,6 +293,9 @@ static void bits(void)
     MPI_Allreduce(own, all, 3, MPI_DOUBLE, MPI_SUM, comm);
     if (rank == 0)
         printf("bits %a %a %a\n", all[0], all[1], all[2]);
+    MPI_Scan(own, all, 3, MPI_DOUBLE, MPI_SUM, comm);
+    if (rank == size - 1)
+        printf("bits of a prefix %a %a %a\n", all[0], all[1], all[2]);
 }
 
 static void try_all(int rounds)

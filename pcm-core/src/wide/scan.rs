@@ -122,7 +122,7 @@ fn exchanged(
 }
 
 /// Each rank's prefix.
-pub fn scan(sites: &Sites, me: u32, count: usize, prefix: Prefix) -> Schedule {
+pub fn scan(sites: &Sites, me: u32, count: usize, prefix: Prefix, grouping: Grouping) -> Schedule {
     let place = Place::new(sites, me, None);
     let mut schedule = Schedule::default();
     let result = Span::new(Buffer::Receive, 0, count);
@@ -134,7 +134,7 @@ pub fn scan(sites: &Sites, me: u32, count: usize, prefix: Prefix) -> Schedule {
         }
         return schedule;
     }
-    let groups = groups(sites, Grouping::Runs);
+    let groups = groups(sites, grouping);
     let ours = (0..groups.len()).filter(|group| groups[*group].site == place.site);
     let sums: Vec<(usize, Vec<There>)> = ours
         .map(|group| (group, within(&mut schedule, &groups[group], &parts)))

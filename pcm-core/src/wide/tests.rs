@@ -253,13 +253,18 @@ fn prefixes_are_in_the_order_of_ranks() {
     for _ in 0..CASES {
         let sites = some_sites(&mut random);
         let count = random.below(4);
-        for prefix in [Prefix::Inclusive, Prefix::Exclusive] {
+        let prefixes = [Prefix::Inclusive, Prefix::Exclusive];
+        let groupings = [Grouping::Runs, Grouping::Ranks];
+        for (prefix, grouping) in prefixes
+            .into_iter()
+            .flat_map(|prefix| groupings.map(|grouping| (prefix, grouping)))
+        {
             let outcome = all(
                 &sites,
                 &mut random,
                 |rank| words(rank, count),
                 |_| count,
-                |rank| scan(&sites, rank, count, prefix),
+                |rank| scan(&sites, rank, count, prefix, grouping),
             );
             for (rank, got) in (0..).zip(&outcome.receive) {
                 for (index, word) in got.iter().enumerate() {

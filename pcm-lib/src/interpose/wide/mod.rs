@@ -26,8 +26,10 @@ use pcm_core::wide::{
     bcast::{barrier, bcast},
     reduce::{allreduce, reduce, reduce_scatter},
     scan::{Grouping, Prefix, ordered, scan},
+    schedule::Schedule,
 };
 use std::os::raw::{c_int, c_void};
+use std::{ptr, sync::Arc};
 
 /// A long message is cut into pieces of this length, so that a site passes the first on while others come.
 const SEGMENT_BYTES: usize = 64 << 10;
@@ -53,9 +55,31 @@ fn is_sound(wide: &Wide, count: c_int, root: Option<c_int>) -> bool {
     count >= 0 && root.is_none_or(|root| (0..wide.sites.size()).contains(&root.cast_unsigned()))
 }
 
-/// What must not be the operand, too, where there is any.
-fn result_of(count: c_int, result: *mut c_void) -> *mut c_void {
-    if count > 0 { result } else { std::ptr::null_mut() }
+/// Buffers of operands and result, and what combines how many of them.
+type Sum = (*mut c_void, *mut c_void, c_int, MPI_Datatype, MPI_Op);
+
+/// The communicator of a sum that MPI would make and that is ours. Only the root of a sum has a result.
+unsafe fn of_sum(comm: MPI_Comm, root: Option<c_int>, (given, result, count, datatype, op): Sum) -> Option<Arc<Wide>> {
+    // SAFETY: the caller's contract.
+    let wide = unsafe { for_sums(comm)? };
+    let has_result = count > 0 && root.is_none_or(|root| wide.rank == root.cast_unsigned());
+    let result = if has_result { result } else { ptr::null_mut() };
+    (is_sound(&wide, count, root) && trial::combines((datatype, op), given, result)).then_some(wide)
+}
+
+/// Carries out a sum.
+unsafe fn sum(
+    wide: &Wide,
+    (given, result, count, datatype, op): Sum,
+    plan: impl FnOnce(&Operands) -> Schedule,
+) -> Result<(), Failed> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let operands = Operands::new(count, datatype, op, wide)?;
+        let given = Given::new(given, result, operands.element, operands.count, wide)?;
+        let memory = Memory::of(operands.element, given.first(), result);
+        carry(wide, &plan(&operands), memory, Some(op))
+    }
 }
 
 /// As MPI says.
@@ -72,7 +96,7 @@ pub(super) unsafe fn MPI_Barrier(comm: MPI_Comm) -> c_int {
         code(carry(
             &wide,
             &schedule,
-            Memory::bytes(std::ptr::null_mut(), std::ptr::null_mut()),
+            Memory::bytes(ptr::null_mut(), ptr::null_mut()),
             None,
         ))
     }
@@ -102,12 +126,7 @@ pub(super) unsafe fn MPI_Bcast(
                 data.pack()?;
             }
             let schedule = bcast(&wide.sites, wide.rank, root, data.length(), segment(data.length(), 1));
-            carry(
-                &wide,
-                &schedule,
-                Memory::bytes(std::ptr::null_mut(), data.first()),
-                None,
-            )?;
+            carry(&wide, &schedule, Memory::bytes(ptr::null_mut(), data.first()), None)?;
             match wide.rank == root {
                 true => Ok(()),
                 false => data.unpack(),
@@ -117,16 +136,16 @@ pub(super) unsafe fn MPI_Bcast(
     }
 }
 
-/// What combines, and its operands.
+/// What is combined.
 struct Operands {
     element: Element,
     count: usize,
-    op: MPI_Op,
-    is_commutative: bool,
+    /// In whatever order is fastest.
+    may_be_mixed: bool,
 }
 
 impl Operands {
-    unsafe fn new(count: c_int, datatype: MPI_Datatype, op: MPI_Op) -> Result<Self, Failed> {
+    unsafe fn new(count: c_int, datatype: MPI_Datatype, op: MPI_Op, wide: &Wide) -> Result<Self, Failed> {
         let mut commutes: c_int = 0;
         // SAFETY: the caller's operator; the output is a local.
         unsafe { Failed::unless(mpi_abi::PMPI_Op_commutative(op, &mut commutes))? };
@@ -134,8 +153,7 @@ impl Operands {
             // SAFETY: the caller's type.
             element: unsafe { Element::new(datatype)? },
             count: usize::try_from(count).unwrap_or(0),
-            op,
-            is_commutative: commutes != 0,
+            may_be_mixed: commutes != 0 && !wide.is_reproducible,
         })
     }
 
@@ -157,33 +175,17 @@ pub(super) unsafe fn MPI_Reduce(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
+    let what = (sendbuf, recvbuf, count, datatype, op);
     // SAFETY: the caller's contract.
     unsafe {
-        let result = |wide: &Wide| {
-            let is_root = wide.rank == root.cast_unsigned();
-            result_of(if is_root { count } else { 0 }, recvbuf)
-        };
-        let Some(wide) = for_sums(comm)
-            .filter(|wide| is_sound(wide, count, Some(root)) && trial::combines((datatype, op), sendbuf, result(wide)))
-        else {
+        let Some(wide) = of_sum(comm, Some(root), what) else {
             return mpi_abi::PMPI_Reduce(sendbuf, recvbuf, count, datatype, op, root, comm);
         };
-        let (root, me) = (root.cast_unsigned(), wide.rank);
-        let outcome = (|| {
-            let operands = Operands::new(count, datatype, op)?;
-            let given = Given::new(sendbuf, recvbuf, operands.element, operands.count, &wide)?;
-            let schedule = match operands.is_commutative && !wide.is_reproducible {
-                true => reduce(&wide.sites, me, root, operands.count, operands.segment()),
-                false => ordered(&wide.sites, me, Some(root), operands.count, wide.grouping()),
-            };
-            carry(
-                &wide,
-                &schedule,
-                Memory::of(operands.element, given.first(), recvbuf),
-                Some(op),
-            )
-        })();
-        code(outcome)
+        let (sites, me, root) = (&wide.sites, wide.rank, root.cast_unsigned());
+        code(sum(&wide, what, |operands| match operands.may_be_mixed {
+            true => reduce(sites, me, root, operands.count, operands.segment()),
+            false => ordered(sites, me, Some(root), operands.count, wide.grouping()),
+        }))
     }
 }
 
@@ -199,28 +201,17 @@ pub(super) unsafe fn MPI_Allreduce(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
+    let what = (sendbuf, recvbuf, count, datatype, op);
     // SAFETY: the caller's contract.
     unsafe {
-        let Some(wide) = for_sums(comm).filter(|wide| {
-            is_sound(wide, count, None) && trial::combines((datatype, op), sendbuf, result_of(count, recvbuf))
-        }) else {
+        let Some(wide) = of_sum(comm, None, what) else {
             return mpi_abi::PMPI_Allreduce(sendbuf, recvbuf, count, datatype, op, comm);
         };
-        let outcome = (|| {
-            let operands = Operands::new(count, datatype, op)?;
-            let given = Given::new(sendbuf, recvbuf, operands.element, operands.count, &wide)?;
-            let schedule = match operands.is_commutative && !wide.is_reproducible {
-                true => allreduce(&wide.sites, wide.rank, operands.count, operands.segment()),
-                false => ordered(&wide.sites, wide.rank, None, operands.count, wide.grouping()),
-            };
-            carry(
-                &wide,
-                &schedule,
-                Memory::of(operands.element, given.first(), recvbuf),
-                Some(operands.op),
-            )
-        })();
-        code(outcome)
+        let (sites, me) = (&wide.sites, wide.rank);
+        code(sum(&wide, what, |operands| match operands.may_be_mixed {
+            true => allreduce(sites, me, operands.count, operands.segment()),
+            false => ordered(sites, me, None, operands.count, wide.grouping()),
+        }))
     }
 }
 
@@ -238,9 +229,7 @@ pub(super) unsafe fn MPI_Reduce_scatter_block(
 ) -> c_int {
     // SAFETY: the caller's contract.
     unsafe {
-        let Some(wide) = for_sums(comm).filter(|wide| {
-            is_sound(wide, recvcount, None) && trial::combines((datatype, op), sendbuf, result_of(recvcount, recvbuf))
-        }) else {
+        let Some(wide) = of_sum(comm, None, (sendbuf, recvbuf, recvcount, datatype, op)) else {
             return mpi_abi::PMPI_Reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype, op, comm);
         };
         let counts = vec![usize::try_from(recvcount).unwrap_or(0); wide.sites.size() as usize];
@@ -263,7 +252,7 @@ pub(super) unsafe fn MPI_Reduce_scatter(
     // SAFETY: the caller's contract.
     unsafe {
         let counts = |wide: &Wide| {
-            if recvcounts.is_null() || !trial::combines((datatype, op), sendbuf, std::ptr::null_mut()) {
+            if recvcounts.is_null() || !trial::combines((datatype, op), sendbuf, ptr::null_mut()) {
                 return None;
             }
             let counts = std::slice::from_raw_parts(recvcounts, wide.sites.size() as usize);
@@ -291,10 +280,10 @@ unsafe fn scattered(
     let (whole, me) = (counts.iter().sum(), wide.rank as usize);
     // SAFETY: the caller's contract.
     unsafe {
-        let operands = Operands::new(0, datatype, op)?;
+        let operands = Operands::new(0, datatype, op, wide)?;
         let given = Given::new(sendbuf, recvbuf, operands.element, whole, wide)?;
         let element = operands.element;
-        if operands.is_commutative && !wide.is_reproducible {
+        if operands.may_be_mixed {
             let schedule = reduce_scatter(&wide.sites, wide.rank, counts);
             return carry(wide, &schedule, Memory::of(element, given.first(), recvbuf), Some(op));
         }
@@ -324,19 +313,16 @@ pub(super) unsafe fn MPI_Scan(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
+    let what = (sendbuf, recvbuf, count, datatype, op);
     // SAFETY: the caller's contract.
     unsafe {
-        match for_sums(comm).filter(|wide| {
-            is_sound(wide, count, None) && trial::combines((datatype, op), sendbuf, result_of(count, recvbuf))
-        }) {
-            Some(wide) => code(prefix(
-                &wide,
-                (sendbuf, recvbuf),
-                (count, datatype, op),
-                Prefix::Inclusive,
-            )),
-            None => mpi_abi::PMPI_Scan(sendbuf, recvbuf, count, datatype, op, comm),
-        }
+        let Some(wide) = of_sum(comm, None, what) else {
+            return mpi_abi::PMPI_Scan(sendbuf, recvbuf, count, datatype, op, comm);
+        };
+        let (sites, me, grouping) = (&wide.sites, wide.rank, wide.grouping());
+        code(sum(&wide, what, |operands| {
+            scan(sites, me, operands.count, Prefix::Inclusive, grouping)
+        }))
     }
 }
 
@@ -352,39 +338,16 @@ pub(super) unsafe fn MPI_Exscan(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
+    let what = (sendbuf, recvbuf, count, datatype, op);
     // SAFETY: the caller's contract.
     unsafe {
-        match for_sums(comm).filter(|wide| {
-            is_sound(wide, count, None) && trial::combines((datatype, op), sendbuf, result_of(count, recvbuf))
-        }) {
-            Some(wide) => code(prefix(
-                &wide,
-                (sendbuf, recvbuf),
-                (count, datatype, op),
-                Prefix::Exclusive,
-            )),
-            None => mpi_abi::PMPI_Exscan(sendbuf, recvbuf, count, datatype, op, comm),
-        }
-    }
-}
-
-unsafe fn prefix(
-    wide: &Wide,
-    (sendbuf, recvbuf): (*mut c_void, *mut c_void),
-    (count, datatype, op): (c_int, MPI_Datatype, MPI_Op),
-    prefix: Prefix,
-) -> Result<(), Failed> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let operands = Operands::new(count, datatype, op)?;
-        let given = Given::new(sendbuf, recvbuf, operands.element, operands.count, wide)?;
-        let schedule = scan(&wide.sites, wide.rank, operands.count, prefix);
-        carry(
-            wide,
-            &schedule,
-            Memory::of(operands.element, given.first(), recvbuf),
-            Some(op),
-        )
+        let Some(wide) = of_sum(comm, None, what) else {
+            return mpi_abi::PMPI_Exscan(sendbuf, recvbuf, count, datatype, op, comm);
+        };
+        let (sites, me, grouping) = (&wide.sites, wide.rank, wide.grouping());
+        code(sum(&wide, what, |operands| {
+            scan(sites, me, operands.count, Prefix::Exclusive, grouping)
+        }))
     }
 }
 
