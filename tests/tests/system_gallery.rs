@@ -103,7 +103,7 @@ const fn shown(plain: &'static str, malleable: &'static str, lines_max: usize) -
 }
 
 /// In the order of the page.
-const GALLERY: [Shown; 11] = [
+const GALLERY: [Shown; 12] = [
     shown("heat2d/heat2d-plain.c", "heat2d/heat2d.c", 7),
     shown("heat2d/heat2d-plain.cpp", "heat2d/heat2d.cpp", 7),
     shown("heat2d/heat2d-plain.f90", "heat2d/heat2d.f90", 10),
@@ -115,6 +115,7 @@ const GALLERY: [Shown; 11] = [
     shown("particles/particles-plain.c", "particles/particles.c", 53),
     shown("python/gray_scott_plain.py", "python/gray_scott.py", 5),
     shown("sparse_cg/sparse_cg-plain.cpp", "sparse_cg/sparse_cg.cpp", 30),
+    shown("render/render-plain.c", "render/render.c", 38),
 ];
 
 /// What `diff -U1` says of both versions, without the names of the files.

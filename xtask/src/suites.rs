@@ -94,6 +94,12 @@ const NEEDS_FORTRAN: [&str; 5] = [
 /// The target with tests of an MPI that has Fortran.
 const NEEDS_BINDINGS: &str = "system_fortran";
 
+/// Targets with tests that render a film begin so.
+const NEEDS_RENDERER: &str = "system_render";
+
+/// What they render with.
+const RENDERERS: [&str; 2] = ["povray", "ffmpeg"];
+
 /// Targets with tests that install packages begin so.
 const NEEDS_PACKAGES: &str = "system_packages";
 
@@ -241,6 +247,12 @@ fn bring_programs(repository: &Repository, environment: &Environment, targets: &
     if targets.iter().any(|name| name.starts_with(NEEDS_FILTER)) && !has("nft") {
         // Its tests say themselves that they cannot run without.
         wheel::install_system_package("nftables");
+    }
+    if targets.iter().any(|name| name.starts_with(NEEDS_RENDERER)) {
+        // Its tests say themselves that they cannot run without.
+        for program in RENDERERS.into_iter().filter(|program| !in_path(program)) {
+            wheel::install_system_package(program);
+        }
     }
     if targets.iter().any(|name| name.starts_with(NEEDS_PACKAGES)) {
         // Its tests say themselves that they cannot run without.
