@@ -1,4 +1,5 @@
-/* How long collective operations take over sites: wide ORDER MARGIN_S REPEATS BYTES... ORDER is `turn`, where ranks
+/* How long collective operations take over sites: wide ORDER MARGIN_S REPEATS BYTES..., or wide inside CALLS, where a
+ * rank calls the operations on a communicator of its own. ORDER is `turn`, where ranks
  * belong to the sites in turn, or `runs`, where the ranks of a site are neighbours. BYTES is the whole of what one rank
  * gives or gets. All ranks begin at one time of the machine's clock; a line `OPERATION BYTES SECONDS` says when the
  * last one was done. Must never know about pcm. */
@@ -94,6 +95,8 @@ static const char *const NAMES[] = {"Barrier", "Bcast", "Reduce", "Allreduce", "
                                     "Gatherv", "Scatter", "Scatterv", "Allgather", "Allgatherv", "Alltoall",
                                     "Alltoallv"};
 
+enum { OPERATIONS = sizeof NAMES / sizeof NAMES[0] };
+
 static void measure(int operation, int bytes)
 {
     /* Every rank has as many, for every other rank sends and receives so many. */
@@ -109,11 +112,38 @@ static void measure(int operation, int bytes)
         printf("%s %d %.6f\n", NAMES[operation], bytes, last);
 }
 
+/* Rank 0 calls each operation so often; the others sleep until it is done. */
+static void call_inside(int calls)
+{
+    static char buffers[2][8];
+    static int one = 1, none;
+    comm = MPI_COMM_SELF, size = 1, counts = &one, firsts = &none, given = buffers[0], got = buffers[1];
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    int me = rank, is_done = 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+    rank = 0;
+    for (int operation = 0; me == 0 && operation < OPERATIONS; operation++) {
+        operate(operation, 8);
+        double began = now();
+        for (int call = 0; call < calls; call++)
+            operate(operation, 8);
+        printf("%s 8 %.12f\n", NAMES[operation], (now() - began) / calls);
+    }
+    MPI_Ibarrier(MPI_COMM_WORLD, &request);
+    for (; !is_done; MPI_Test(&request, &is_done, MPI_STATUS_IGNORE))
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+}
+
 int main(int count, char **arguments)
 {
     MPI_Init(&count, &arguments);
+    if (count == 3 && strcmp(arguments[1], "inside") == 0) {
+        call_inside(atoi(arguments[2]));
+        MPI_Finalize();
+        return 0;
+    }
     if (count < 5) {
-        fprintf(stderr, "usage: wide turn|runs MARGIN_S REPEATS BYTES...\n");
+        fprintf(stderr, "usage: wide turn|runs MARGIN_S REPEATS BYTES..., or wide inside CALLS\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     arrange(strcmp(arguments[1], "turn") == 0);
@@ -126,7 +156,7 @@ int main(int count, char **arguments)
         bytes += (8 * size - bytes % (8 * size)) % (8 * size);
         given = calloc(1, (size_t)bytes);
         got = calloc(1, (size_t)bytes);
-        for (int operation = 0; operation < (int)(sizeof NAMES / sizeof NAMES[0]); operation++) {
+        for (int operation = 0; operation < OPERATIONS; operation++) {
             operate(operation, 8 * size); /* connections are made, and both sides know the communicator */
             for (int repeat = 0; repeat < repeats && (operation > 0 || a == 4); repeat++)
                 measure(operation, bytes);

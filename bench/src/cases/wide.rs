@@ -5,6 +5,7 @@ use super::bench::{Bench, Context, run_all};
 use limited_nodes::network::{FarSites, Network, Wire};
 use pcm_bench::{Failure, OwnCluster, Report, Samples, progress::Progress, trial};
 use std::{collections::BTreeMap, time::Duration};
+use tempfile::TempDir;
 
 pub(super) const BENCH: Bench = Bench {
     name: "wide",
@@ -12,7 +13,7 @@ pub(super) const BENCH: Bench = Bench {
     run: |context| run_all(&PARTS, context),
 };
 
-pub(super) const PARTS: [Bench; 2] = [
+pub(super) const PARTS: [Bench; 3] = [
     Bench {
         name: "wide-sizes",
         about: "fourteen collective operations over four sites at 10 ms and 1 MB/s against MPI's own, by their sizes",
@@ -22,6 +23,11 @@ pub(super) const PARTS: [Bench; 2] = [
         name: "wide-links",
         about: "the same over two sites, and over links that are longer, shorter, slower and faster",
         run: |context| run(context, &LINKS),
+    },
+    Bench {
+        name: "wide-inside",
+        about: "what a collective operation of one site costs more in a job over two sites, in nanoseconds",
+        run: inside,
     },
 ];
 
@@ -83,7 +89,8 @@ fn run(context: &Context, cases: &[Case]) -> Result<Report, Failure> {
     Ok(report)
 }
 
-fn measure(context: &Context, case: &Case, report: &mut Report) -> Result<(), Failure> {
+/// A cluster of so many nodes over the sites and links of a case.
+fn up<'a>(context: &'a Context, case: &Case, nodes: usize) -> Result<(OwnCluster<'a>, TempDir), Failure> {
     let place = tempfile::tempdir().map_err(|error| Failure::bench(BENCH.name, error.to_string()))?;
     let program = context.program("pcm-wire");
     let sites = FarSites {
@@ -95,15 +102,55 @@ fn measure(context: &Context, case: &Case, report: &mut Report) -> Result<(), Fa
         program: &program,
         are_named: true,
     };
-    let ranks = case.sites * NODES_OF_SITE;
-    let network = Network::over_wires(ranks, sites, place.path());
+    let network = Network::over_wires(nodes, sites, place.path());
     let network = network.ok_or_else(|| {
         Failure::bench(
             BENCH.name,
             "networks of its own need root, iproute2, nsenter and TAP devices",
         )
     })?;
-    let cluster = OwnCluster::up_in(&context.environment, network)?;
+    Ok((OwnCluster::up_in(&context.environment, network)?, place))
+}
+
+/// Calls of each operation in one run.
+const CALLS_INSIDE: &str = "200000";
+
+fn inside(context: &Context) -> Result<Report, Failure> {
+    let (cluster, _place) = up(context, &case(2, 1, 100, &[]), 2)?;
+    let mut ways = [Times::new(), Times::new()];
+    for round in 0..context.rounds() {
+        for way in [round % 2, 1 - round % 2] {
+            let mut command = cluster.pcmctl(&["run", "-n", "2", "--quiet"]);
+            if way == 1 {
+                command.env("PCM_WIDE", "no");
+            }
+            command
+                .arg("--")
+                .arg(context.program("pcm-wide"))
+                .args(["inside", CALLS_INSIDE]);
+            add(&mut ways[way], &trial::run(BENCH.name, command, DEADLINE)?)?;
+        }
+    }
+    cluster.down()?;
+    let mut report = Report::default();
+    let [ours, theirs] = ways;
+    for ((operation, _), values) in ours {
+        let mpi = &theirs[&(operation.clone(), 8)];
+        let series = |whose: &str, ms: &[f64]| {
+            let ns = ms.iter().map(|ms| ms * 1e6).collect();
+            Samples::of(format!("{operation} of one rank, {whose}"), "ns", ns)
+        };
+        let (ours, mpi) = (series("sites looked at", &values), series("MPI's own", mpi));
+        let more = ours.median() - mpi.median();
+        report.ratio(format!("{operation}: nanoseconds more"), more, "<= 30");
+        report.series.extend([ours, mpi]);
+    }
+    Ok(report)
+}
+
+fn measure(context: &Context, case: &Case, report: &mut Report) -> Result<(), Failure> {
+    let ranks = case.sites * NODES_OF_SITE;
+    let (cluster, _place) = up(context, case, ranks)?;
     let rounds = (context.rounds() * case.rounds.0).div_ceil(case.rounds.1);
     let mut progress = Progress::begin("rounds");
     for (order, named) in ORDERS {
