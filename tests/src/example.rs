@@ -77,6 +77,8 @@ pub struct Example {
     pub is_exact: bool,
     /// Its checkpoints have a custom region that gives data of one rank to several.
     pub restarts_on_the_same_number: bool,
+    /// Of `pcmctl run`.
+    pub options: &'static [&'static str],
 }
 
 /// A line at its end.
@@ -253,14 +255,14 @@ fn iterates(cluster: &Cluster, job: &Background) -> bool {
     found.unwrap_or_else(|| panic!("the ranks do not iterate\n{}\n{}", job.stderr(), cluster.logs()))
 }
 
-fn kill_a_rank(cluster: &Cluster, random: &mut Random) {
+fn kill_a_rank(cluster: &Cluster, random: &mut Random, is_rank_0: bool) {
     let recovered = || cluster.events(Some("1"), "recovered").len();
     let before = recovered();
     wait_for_a_checkpoint(cluster);
     // One that is just being replaced is gone.
     wait::until("a rank to kill", LIMIT, || {
         let ranks = ranks(cluster);
-        let rank = random.index(ranks.len());
+        let rank = if is_rank_0 { 0 } else { random.index(ranks.len()) };
         eprintln!("kill -9 of rank {rank}");
         processes::send(ranks[rank].1, Signal::KILL).then_some(())
     });
@@ -276,12 +278,14 @@ fn newest_checkpoint(directory: &Path) -> String {
     newest.to_str().expect("UTF-8").to_owned()
 }
 
-/// Each iteration of a log, with what was written last about it: those after a crash or restart are written again.
-fn log(folder: &Path) -> BTreeMap<u64, String> {
+/// The numbers of each line of a log, with the last word that was written for them: iterations after a crash or restart
+/// are written again.
+fn log(folder: &Path) -> BTreeMap<Vec<u64>, String> {
     let text = fs::read_to_string(folder.join("log")).expect("a log");
     let entry = |line: &str| {
-        let (iteration, rest) = line.split_once(' ')?;
-        Some((iteration.parse().ok()?, rest.to_owned()))
+        let (numbers, word) = line.rsplit_once(' ')?;
+        let numbers = numbers.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;
+        Some((numbers, word.to_owned()))
     };
     text.lines()
         .map(|line| entry(line).unwrap_or_else(|| panic!("{line:?}")))
@@ -304,7 +308,8 @@ pub struct Course {
     pub kills_in_changes: bool,
 }
 
-/// Changes and kills at random, then a restart from files: the result is that of the undisturbed plain program.
+/// Changes and kills at random, the last one of rank 0, then a restart from files: result and log are those of the
+/// undisturbed plain program.
 pub fn assert_survives(example: &Example, cluster: Cluster) {
     let course = Course {
         changes: asked::number("PCM_CHAOS_ROUNDS").unwrap_or(example.changes),
@@ -327,6 +332,7 @@ pub fn assert_survives_all(example: &Example, cluster: Cluster, course: &Course)
     let mut command = cluster.pcmctl(&["run", "-n", "3", "--checkpoint-every", "0.3", "--checkpoint-dir"]);
     command
         .arg(&kept)
+        .args(example.options)
         .arg("--")
         .args(&example.malleable)
         .args((example.arguments)(&folder, iterations, SLEEP));
@@ -359,8 +365,9 @@ pub fn assert_survives_all(example: &Example, cluster: Cluster, course: &Course)
             job.stdout(),
             job.stderr()
         );
-        if !is_killed && (done + 1) * kills / changes > done * kills / changes && iterates(&cluster, &job) {
-            kill_a_rank(&cluster, &mut random);
+        let kill = (done + 1) * kills / changes;
+        if !is_killed && kill > done * kills / changes && iterates(&cluster, &job) {
+            kill_a_rank(&cluster, &mut random, kill == kills);
         }
         done += 1;
     }

@@ -37,6 +37,7 @@ fn various(seed: u64) -> Example {
         iterations_each: 90,
         is_exact: true,
         restarts_on_the_same_number: false,
+        options: &[],
     }
 }
 

@@ -7,8 +7,8 @@ use tests::{
     example::{
         Example, MANY_CHANGES, NODES, assert_agrees, assert_survives, compile, for_python, micros, mpi_compiler, source,
     },
+    language::cpp,
     limited,
-    skip::cannot_run,
 };
 
 fn particles(folder: &Path) -> Example {
@@ -39,41 +39,32 @@ fn particles(folder: &Path) -> Example {
         iterations_each: 60,
         is_exact: true,
         restarts_on_the_same_number: false,
+        options: &[],
     }
 }
 
 /// None where there is no C++ compiler.
 fn sparse_cg(folder: &Path) -> Option<Example> {
-    let version = Command::new(mpi_compiler("mpicxx")).arg("--version").output();
-    if !version.is_ok_and(|version| version.status.success()) {
-        cannot_run("there is no C++ compiler: install g++");
-        return None;
-    }
-    let flags = ["-std=c++17", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Werror"];
-    let build = |name: &str, with: &Path| {
-        let program = folder.join(name);
-        let source = source("sparse_cg").join(format!("{name}.cpp"));
-        let mut compiler = Command::new(with);
-        compile(compiler.args(flags).arg(source).arg("-o").arg(&program));
-        vec![program.into_os_string()]
-    };
+    let build = |name: &str, with: &Path| cpp(&source("sparse_cg").join(name), with, folder);
     let mut mesh = Command::new("python3");
     let mesh = limited::run(mesh.arg(source("sparse_cg/mesh.py")).arg("300"), LIMIT);
     assert!(mesh.status.success(), "{mesh:?}");
     fs::write(folder.join("mesh.mtx"), mesh.stdout).expect("a file of the test");
     Some(Example {
         name: "sparse_cg",
-        plain: build("sparse_cg-plain", &mpi_compiler("mpicxx")),
-        malleable: build("sparse_cg", &built("pcmcxx")),
+        plain: build("sparse_cg-plain.cpp", &mpi_compiler("mpicxx"))?,
+        malleable: build("sparse_cg.cpp", &built("pcmcxx"))?,
+        // The log is the history of all residuals.
         arguments: |folder, steps, pause| {
-            let mesh = folder.join("mesh.mtx").to_str().expect("UTF-8").to_owned();
-            vec![mesh, steps.to_string(), micros(pause)]
+            let file = |name: &str| folder.join(name).to_str().expect("UTF-8").to_owned();
+            vec![file("mesh.mtx"), steps.to_string(), micros(pause), file("log")]
         },
         variables: Vec::new(),
         changes: MANY_CHANGES,
-        iterations_each: 30, // of some dozens of collectives each
-        is_exact: false,
+        iterations_each: 20, // of some dozens of collectives each
+        is_exact: true,
         restarts_on_the_same_number: false,
+        options: &["--reproducible"],
     })
 }
 
@@ -93,6 +84,7 @@ fn gray_scott() -> Option<Example> {
         iterations_each: 130,
         is_exact: true,
         restarts_on_the_same_number: false,
+        options: &[],
     })
 }
 

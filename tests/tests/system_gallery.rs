@@ -23,6 +23,7 @@ fn python(name: &'static str, arguments: fn(&Path, u64, Duration) -> Vec<String>
         iterations_each: 130,
         is_exact: true,
         restarts_on_the_same_number: false,
+        options: &[],
     })
 }
 
@@ -58,6 +59,7 @@ fn jacobi3d(folder: &Path) -> Option<Example> {
         iterations_each: 60,
         is_exact: true,
         restarts_on_the_same_number: false,
+        options: &[],
     })
 }
 

@@ -40,6 +40,7 @@ fn heat2d(plain: Vec<OsString>, malleable: Vec<OsString>) -> Example {
         iterations_each: 60,
         is_exact: true,
         restarts_on_the_same_number: false,
+        options: &[],
     }
 }
 
@@ -125,6 +126,7 @@ fn session(program: Vec<OsString>) -> Example {
         iterations_each: 250,
         is_exact: true,
         restarts_on_the_same_number: true,
+        options: &[],
     }
 }
 
@@ -178,6 +180,7 @@ fn allocatables_of_fortran_survive_changes_a_kill_and_a_restart() {
     let example = Example {
         name: "adopt",
         restarts_on_the_same_number: false,
+        options: &[],
         ..session(program)
     };
     assert_survives(&example, cluster);
