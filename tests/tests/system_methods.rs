@@ -188,6 +188,13 @@ fn a_bench_of_methods_checks_every_kind_of_data_and_leaves_every_run() {
         let document: Value = serde_json::from_str(&read("redistribute.json")).expect("a JSON document");
         assert_eq!(document["runs"].as_array().map(Vec::len), Some(runs));
         assert!(read("redistribute-pause.svg").contains(&format!("{data}: least pause")));
+        let page = read("redistribute.html");
+        assert!(page.contains(&format!("{data}, 2 MiB: least pause")), "{page}");
+        assert_eq!(
+            page.matches("<tr><td data-v").count(),
+            runs,
+            "a line for each change and method"
+        );
     }
     cluster.down();
 }

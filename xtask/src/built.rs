@@ -13,11 +13,13 @@ use std::{ffi::OsString, os::unix::process::CommandExt as _, process::Command};
 /// The case that needs emulated guests.
 const NEEDS_GUESTS: &str = "fabric-rdma";
 
+/// Names, and a page of results that are there, need no finished build of everything.
+const NEEDS_NO_BUILD: [&str; 2] = ["list", "redistribute-page"];
+
 /// Becomes `pcm-bench` with these arguments, of which the first is the case.
 pub(crate) fn bench(repository: &Repository, name: &str, options: &[OsString]) -> Result<(), Failure> {
     let environment = setup::run(repository)?;
-    if name == "list" {
-        // Names need no finished build of everything.
+    if NEEDS_NO_BUILD.contains(&name) {
         let mut cargo = environment.cargo();
         cargo
             .current_dir(&repository.root)
@@ -28,6 +30,9 @@ pub(crate) fn bench(repository: &Repository, name: &str, options: &[OsString]) -
     }
     let mut command = program(&environment, "pcm-bench");
     command.arg(name).args(options);
+    if NEEDS_NO_BUILD.contains(&name) {
+        command.current_dir(&repository.root);
+    }
     if name == NEEDS_GUESTS {
         command.env("PCM_SOFTROCE_GUESTS", softroce::bring_guests(repository)?);
         let trial = softroce::build_trial(repository, &environment, &["--release"])?;

@@ -2,9 +2,17 @@
 //! it judges, is in `redistribution`.
 
 use super::bench::{Bench, Context};
-use pcm_bench::{Failure, OnPath, OwnCluster, Ratio, Report, trial};
+use pcm_bench::{
+    Failure, OnPath, OwnCluster, Ratio, Report,
+    redistribution::{self, read_cells},
+    trial,
+};
 use serde::Deserialize;
-use std::{fs, path::Path, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// The parts, by kind of data; each takes four to nine minutes.
 pub(super) const PARTS: [Bench; 4] = [
@@ -80,12 +88,37 @@ fn report(out: &Path) -> Result<Report, Failure> {
         remarks,
         beside: vec![
             ("csv", read("redistribute.csv")?),
+            ("html", read("redistribute.html")?),
             ("pause.svg", read("redistribute-pause.svg")?),
             ("total.svg", read("redistribute-total.svg")?),
             ("runs.json", runs),
         ],
         ..Report::default()
     })
+}
+
+/// What makes one page of the results in `bench/results`; it measures nothing.
+pub(super) const PAGE: &str = "redistribute-page";
+
+/// Writes the page of all parts whose results are in a folder, and returns where it is.
+pub(super) fn page(folder: &Path) -> Result<PathBuf, Failure> {
+    let mut cells = Vec::new();
+    let files = PARTS.map(|part| folder.join(part.name).with_extension("csv"));
+    for file in files.iter().filter(|file| file.exists()) {
+        let text = fs::read_to_string(file).on("read", file)?;
+        let read = read_cells(&text, &mut cells);
+        read.map_err(|error| Failure::bench(PAGE, format!("{}, {error}", file.display())))?;
+    }
+    if cells.is_empty() {
+        let problem = format!(
+            "there is no redistribute-rows.csv, …-constant.csv and so on in {}",
+            folder.display()
+        );
+        return Err(Failure::bench(PAGE, problem));
+    }
+    let path = folder.join("redistribute.html");
+    fs::write(&path, redistribution::page(&cells)).on("write", &path)?;
+    Ok(path)
 }
 
 /// What is quoted of the document that `pcmctl` wrote.
@@ -103,6 +136,24 @@ fn figures(document: &str) -> Result<Figures, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_is_made_of_the_results_that_are_there_and_a_wrong_line_is_named_with_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let nothing = page(folder.path()).unwrap_err().to_string();
+        assert!(nothing.contains("there is no redistribute-rows.csv"), "{nothing}");
+        let file = folder.path().join("redistribute-rows.csv");
+        let small = include_str!("../../tests/small_laboratory.csv");
+        fs::write(&file, small).unwrap();
+        let made = fs::read_to_string(page(folder.path()).unwrap()).unwrap();
+        assert!(made.contains("in 130 runs"));
+        fs::write(&file, small.replacen("rows", "columns", 1)).unwrap();
+        let wrong = page(folder.path()).unwrap_err().to_string();
+        assert!(
+            wrong.contains("redistribute-rows.csv, line 2: a kind of data"),
+            "{wrong}"
+        );
+    }
 
     #[test]
     fn figures_keep_their_targets_and_a_document_without_them_is_none() {

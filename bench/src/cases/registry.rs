@@ -52,6 +52,9 @@ const BENCHES: &[&[Bench]] = &[
     &wide::PARTS,
 ];
 
+/// Where results are kept, from the root of the repository.
+const RESULTS: &str = "bench/results";
+
 fn benches() -> impl Iterator<Item = &'static Bench> {
     BENCHES.iter().copied().flatten()
 }
@@ -79,6 +82,14 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let name = &options.name;
     if name == "list" {
         benches().for_each(|bench| println!("{:<12} {}", bench.name, bench.about));
+        println!(
+            "{:<12} the results of redistribute's parts as one page",
+            redistribute::PAGE
+        );
+        return Ok(());
+    }
+    if name == redistribute::PAGE {
+        println!("page in {}", redistribute::page(Path::new(RESULTS))?.display());
         return Ok(());
     }
     let bench = benches().find(|bench| bench.name == name);
@@ -128,6 +139,6 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), benches().count());
-        assert!(!names.contains(&"list"));
+        assert!(!names.contains(&"list") && !names.contains(&redistribute::PAGE));
     }
 }

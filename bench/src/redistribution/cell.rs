@@ -68,6 +68,8 @@ pub struct Cell {
     pub(super) from: u32,
     pub(super) to: u32,
     pub(super) data: Data,
+    /// Of all data together, where that is known.
+    pub(super) mib: Option<u64>,
     /// By candidate: each run.
     runs: Vec<Vec<Run>>,
 }
@@ -80,11 +82,12 @@ pub(super) struct Run {
 }
 
 impl Cell {
-    pub(super) fn new(from: u32, to: u32, data: Data) -> Self {
+    pub(super) fn new(from: u32, to: u32, data: Data, mib: Option<u64>) -> Self {
         Self {
             from,
             to,
             data,
+            mib,
             runs: vec![Vec::new(); CANDIDATES],
         }
     }
@@ -106,7 +109,15 @@ impl Cell {
             change.peak_kib as f64,
         ];
         let by = done.method.map_or("relaunch", |method| method.as_str()).to_owned();
-        self.runs[candidate].push(Run { values, by });
+        self.add(candidate, Run { values, by });
+    }
+
+    pub(super) fn add(&mut self, candidate: usize, run: Run) {
+        self.runs[candidate].push(run);
+    }
+
+    pub(super) fn is_of(&self, from: u32, to: u32, data: Data, mib: Option<u64>) -> bool {
+        (self.from, self.to, self.data, self.mib) == (from, to, data, mib)
     }
 
     pub(super) fn runs(&self, candidate: usize) -> &[Run] {
@@ -183,18 +194,22 @@ impl Cell {
         chosen
     }
 
-    /// Methods that cannot be told from the best, and it.
+    /// Methods with runs that cannot be told from the best, and it.
     pub(super) fn as_good_as_best(&self, metric: Metric) -> Vec<usize> {
         let best = self.best(metric);
-        let groups = self.groups(metric);
+        let measured: Vec<usize> = METHODS.filter(|method| !self.runs[*method].is_empty()).collect();
+        let groups: Vec<Vec<f64>> = measured.iter().map(|method| self.values(*method, metric)).collect();
         let groups: Vec<&[f64]> = groups.iter().map(Vec::as_slice).collect();
         let pairs = conover_iman(&groups).unwrap_or_default();
         let differs = |method: usize| {
-            let pair = (method.min(best) - 1, method.max(best) - 1);
-            let mut found = pairs.iter().filter(|(one, other, _)| (*one, *other) == pair);
+            let mut found = pairs.iter().filter(|(one, other, _)| {
+                let pair = (measured[*one], measured[*other]);
+                pair == (method.min(best), method.max(best))
+            });
             found.any(|(_, _, p)| *p < SIGNIFICANT)
         };
-        METHODS.filter(|method| *method == best || !differs(*method)).collect()
+        let alike = measured.iter().copied();
+        alike.filter(|method| *method == best || !differs(*method)).collect()
     }
 }
 
@@ -213,7 +228,7 @@ pub(super) mod tests {
 
     /// A cell whose candidates had these medians, with noise well below their distances.
     pub(in crate::redistribution) fn cell_of(medians: impl Fn(usize) -> f64) -> Cell {
-        let mut cell = Cell::new(2, 4, Data::Rows);
+        let mut cell = Cell::new(2, 4, Data::Rows, Some(1));
         for (candidate, runs) in cell.runs.iter_mut().enumerate() {
             for run in 0..RUNS as i32 {
                 let noise = f64::from((run * 7 + candidate as i32 * 3) % 6) * 0.1;
@@ -238,6 +253,18 @@ pub(super) mod tests {
         assert_eq!(cell.as_good_as_best(Metric::Pause), [2, 3]);
         assert!(cell.auto_against_best(Metric::Pause) > 9.0);
         assert_eq!(cell.chosen(), ["merge-p2p-async"]);
+    }
+
+    /// As in results of a few methods.
+    #[test]
+    fn a_method_without_runs_is_neither_best_nor_as_good() {
+        let mut cell = cell_of(|candidate| if candidate == 3 { 5.0 } else { 50.0 });
+        cell.runs[1].clear();
+        cell.runs[12].clear();
+        assert_eq!(cell.as_good_as_best(Metric::Pause), [3]);
+        let mut alike = cell_of(|_| 5.0);
+        alike.runs[1].clear();
+        assert_eq!(alike.as_good_as_best(Metric::Pause).len(), METHODS.len() - 1);
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! What was found: every run as CSV and JSON, with machine and versions, tables and pictures. Must never round what is
-//! raw, or write a file.
+//! What was found: every run as CSV and JSON, with machine and versions, tables, pictures and a page. Must never round
+//! what is raw, or write a file.
 
 use super::best_map;
 use super::cell::{Cell, Metric};
+use super::page::page;
 use super::plan::{CANDIDATES, Plan, name};
 use super::verdict;
 use crate::record::machine;
@@ -40,11 +41,12 @@ impl<'a> Findings<'a> {
     }
 
     /// Names and contents of all files; `nodes` is what the cluster says of its nodes.
-    pub fn files(&self, nodes: &Value) -> [(&'static str, String); 4] {
+    pub fn files(&self, nodes: &Value) -> [(&'static str, String); 5] {
         let document = document(self.cells, self.plan, nodes, &self.ratios);
         [
             ("redistribute.json", format!("{document:#}\n")),
             ("redistribute.csv", csv(self.cells)),
+            ("redistribute.html", page(self.cells)),
             ("redistribute-pause.svg", best_map::draw(self.cells, Metric::Pause)),
             ("redistribute-total.svg", best_map::draw(self.cells, Metric::Total)),
         ]
@@ -52,12 +54,12 @@ impl<'a> Findings<'a> {
 }
 
 /// One line for each run, in the order of cells and candidates.
-fn csv(cells: &[Cell]) -> String {
+pub(super) fn csv(cells: &[Cell]) -> String {
     let mut text = "from,to,data,method,by,run".to_owned();
     for metric in Metric::ALL {
         let _ = write!(text, ",{}_{}", metric.name(), metric.unit());
     }
-    text.push('\n');
+    text.push_str(",data_MiB\n");
     for cell in cells {
         for candidate in 0..CANDIDATES {
             for (nth, run) in cell.runs(candidate).iter().enumerate() {
@@ -66,7 +68,8 @@ fn csv(cells: &[Cell]) -> String {
                 for value in run.values {
                     let _ = write!(text, ",{value}");
                 }
-                text.push('\n');
+                let mib = cell.mib.map_or_else(String::new, |mib| mib.to_string());
+                let _ = writeln!(text, ",{mib}");
             }
         }
     }

@@ -42,6 +42,8 @@ pub enum Data {
 }
 
 impl Data {
+    pub const ALL: [Self; 4] = [Self::Rows, Self::Constant, Self::Tiles, Self::Sparse];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Rows => "rows",

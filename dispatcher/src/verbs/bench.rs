@@ -20,9 +20,9 @@ Example:
 
 const REDISTRIBUTE_EXAMPLE: &str = "\
 Each job grows and shrinks by each method (see 'pcmctl run --help') and by auto, in another order each round. Every
-element of the data is checked after each change. --out gets every run as CSV and JSON, and plots of the best method
-for each pair of sizes. The daemons remember the costs: auto uses them until 'pcmctl down', with --keep also on later
-clusters.
+element of the data is checked after each change. --out gets every run as CSV and JSON, a page for a browser, and plots
+of the best method for each pair of sizes. The daemons remember the costs: auto uses them until 'pcmctl down', with
+--keep also on later clusters.
 
 Example:
   pcmctl bench redistribute --pairs 2:4,4:8 --mib 256 --data rows,constant --out results";
@@ -113,7 +113,7 @@ async fn redistribute(cluster: &ClusterDir, plan: &Plan, out: Option<&Path>) -> 
         let path = out.join(name);
         std::fs::write(&path, text).map_err(|error| Failure::file("write", &path, &error))?;
     }
-    output::print(&format!("samples, table and pictures are in {}\n", out.display()))
+    output::print(&format!("samples, page and pictures are in {}\n", out.display()))
 }
 
 async fn nodes(cluster: &ClusterDir) -> Result<Value, Failure> {
