@@ -39,6 +39,7 @@ pub const MPI_INFO_NULL: MPI_Info = MPI_Info(0x130);
 pub const MPI_MAX: MPI_Op = MPI_Op(0x023);
 pub const MPI_MIN: MPI_Op = MPI_Op(0x022);
 pub const MPI_SUM: MPI_Op = MPI_Op(0x021);
+pub const MPI_OP_NULL: MPI_Op = MPI_Op(0x20);
 pub const MPI_SESSION_NULL: MPI_Session = MPI_Session(0x120);
 pub const MPI_REQUEST_NULL: MPI_Request = MPI_Request(0x180);
 
@@ -47,6 +48,7 @@ pub const MPI_ANY_TAG: c_int = -2;
 pub const MPI_PROC_NULL: c_int = -3;
 pub const MPI_ROOT: c_int = -4;
 pub const MPI_UNDEFINED: c_int = -32_766;
+pub const MPI_TAG_UB: c_int = 501;
 pub const MPI_THREAD_MULTIPLE: c_int = 4096;
 pub const MPI_ERR_COUNT: c_int = 2;
 pub const MPI_ERR_COMM: c_int = 5;

@@ -123,9 +123,16 @@ of_mpi! {
     pub fn PMPI_Comm_disconnect(comm: *mut MPI_Comm) -> c_int;
     pub fn PMPI_Comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> c_int;
     pub fn PMPI_Comm_free(comm: *mut MPI_Comm) -> c_int;
+    pub fn PMPI_Comm_get_attr(
+        comm: MPI_Comm,
+        comm_keyval: c_int,
+        attribute_val: *mut c_void,
+        flag: *mut c_int,
+    ) -> c_int;
     pub fn PMPI_Comm_get_errhandler(comm: MPI_Comm, errhandler: *mut MPI_Errhandler) -> c_int;
     pub fn PMPI_Comm_get_name(comm: MPI_Comm, comm_name: *mut c_char, resultlen: *mut c_int) -> c_int;
     pub fn PMPI_Comm_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int;
+    pub fn PMPI_Comm_idup(comm: MPI_Comm, newcomm: *mut MPI_Comm, request: *mut MPI_Request) -> c_int;
     pub fn PMPI_Comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_int;
     pub fn PMPI_Comm_remote_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int;
     pub fn PMPI_Comm_remote_size(comm: MPI_Comm, size: *mut c_int) -> c_int;
@@ -193,6 +200,14 @@ of_mpi! {
     pub fn PMPI_Get_count(status: *const MPI_Status, datatype: MPI_Datatype, count: *mut c_int) -> c_int;
     pub fn PMPI_Get_library_version(version: *mut c_char, resultlen: *mut c_int) -> c_int;
     pub fn PMPI_Get_processor_name(name: *mut c_char, resultlen: *mut c_int) -> c_int;
+    pub fn PMPI_Grequest_complete(request: MPI_Request) -> c_int;
+    pub fn PMPI_Grequest_start(
+        query_fn: *mut MPI_Grequest_query_function,
+        free_fn: *mut MPI_Grequest_free_function,
+        cancel_fn: *mut MPI_Grequest_cancel_function,
+        extra_state: *mut c_void,
+        request: *mut MPI_Request,
+    ) -> c_int;
     pub fn PMPI_Group_free(group: *mut MPI_Group) -> c_int;
     pub fn PMPI_Group_from_session_pset(
         session: MPI_Session,
@@ -208,12 +223,55 @@ of_mpi! {
         group2: MPI_Group,
         ranks2: *mut c_int,
     ) -> c_int;
+    pub fn PMPI_Iallgather(
+        sendbuf: *const c_void,
+        sendcount: c_int,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: c_int,
+        recvtype: MPI_Datatype,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int;
+    pub fn PMPI_Iallgatherv(
+        sendbuf: *const c_void,
+        sendcount: c_int,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcounts: *const c_int,
+        displs: *const c_int,
+        recvtype: MPI_Datatype,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int;
     pub fn PMPI_Iallreduce(
         sendbuf: *const c_void,
         recvbuf: *mut c_void,
         count: c_int,
         datatype: MPI_Datatype,
         op: MPI_Op,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int;
+    pub fn PMPI_Ialltoall(
+        sendbuf: *const c_void,
+        sendcount: c_int,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: c_int,
+        recvtype: MPI_Datatype,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int;
+    pub fn PMPI_Ialltoallv(
+        sendbuf: *const c_void,
+        sendcounts: *const c_int,
+        sdispls: *const c_int,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcounts: *const c_int,
+        rdispls: *const c_int,
+        recvtype: MPI_Datatype,
         comm: MPI_Comm,
         request: *mut MPI_Request,
     ) -> c_int;
@@ -234,6 +292,38 @@ of_mpi! {
         buffer: *mut c_void,
         count: c_int,
         datatype: MPI_Datatype,
+        root: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int;
+    pub fn PMPI_Iexscan(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int;
+    pub fn PMPI_Igather(
+        sendbuf: *const c_void,
+        sendcount: c_int,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: c_int,
+        recvtype: MPI_Datatype,
+        root: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int;
+    pub fn PMPI_Igatherv(
+        sendbuf: *const c_void,
+        sendcount: c_int,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcounts: *const c_int,
+        displs: *const c_int,
+        recvtype: MPI_Datatype,
         root: c_int,
         comm: MPI_Comm,
         request: *mut MPI_Request,
@@ -278,7 +368,67 @@ of_mpi! {
         comm: MPI_Comm,
         request: *mut MPI_Request,
     ) -> c_int;
+    pub fn PMPI_Ireduce(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        root: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int;
+    pub fn PMPI_Ireduce_scatter(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        recvcounts: *const c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int;
+    pub fn PMPI_Ireduce_scatter_block(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        recvcount: c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int;
     pub fn PMPI_Is_thread_main(flag: *mut c_int) -> c_int;
+    pub fn PMPI_Iscan(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int;
+    pub fn PMPI_Iscatter(
+        sendbuf: *const c_void,
+        sendcount: c_int,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: c_int,
+        recvtype: MPI_Datatype,
+        root: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int;
+    pub fn PMPI_Iscatterv(
+        sendbuf: *const c_void,
+        sendcounts: *const c_int,
+        displs: *const c_int,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: c_int,
+        recvtype: MPI_Datatype,
+        root: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int;
     pub fn PMPI_Isend(
         buf: *const c_void,
         count: c_int,
@@ -290,6 +440,7 @@ of_mpi! {
     ) -> c_int;
     pub fn PMPI_Lookup_name(service_name: *const c_char, info: MPI_Info, port_name: *mut c_char) -> c_int;
     pub fn PMPI_Op_commutative(op: MPI_Op, commute: *mut c_int) -> c_int;
+    pub fn PMPI_Op_free(op: *mut MPI_Op) -> c_int;
     pub fn PMPI_Open_port(info: MPI_Info, port_name: *mut c_char) -> c_int;
     pub fn PMPI_Pack(
         inbuf: *const c_void,
@@ -300,6 +451,7 @@ of_mpi! {
         position: *mut c_int,
         comm: MPI_Comm,
     ) -> c_int;
+    pub fn PMPI_Pack_size(incount: c_int, datatype: MPI_Datatype, comm: MPI_Comm, size: *mut c_int) -> c_int;
     pub fn PMPI_Publish_name(service_name: *const c_char, info: MPI_Info, port_name: *const c_char) -> c_int;
     pub fn PMPI_Query_thread(provided: *mut c_int) -> c_int;
     pub fn PMPI_Reduce(
@@ -382,6 +534,8 @@ of_mpi! {
     pub fn PMPI_Session_finalize(session: *mut MPI_Session) -> c_int;
     pub fn PMPI_Session_get_pset_info(session: MPI_Session, pset_name: *const c_char, info: *mut MPI_Info) -> c_int;
     pub fn PMPI_Session_init(info: MPI_Info, errhandler: MPI_Errhandler, session: *mut MPI_Session) -> c_int;
+    pub fn PMPI_Status_set_cancelled(status: *mut MPI_Status, flag: c_int) -> c_int;
+    pub fn PMPI_Status_set_elements(status: *mut MPI_Status, datatype: MPI_Datatype, count: c_int) -> c_int;
     pub fn PMPI_Test(request: *mut MPI_Request, flag: *mut c_int, status: *mut MPI_Status) -> c_int;
     pub fn PMPI_Testany(
         count: c_int,
@@ -397,6 +551,7 @@ of_mpi! {
         array_of_indices: *mut c_int,
         array_of_statuses: *mut MPI_Status,
     ) -> c_int;
+    pub fn PMPI_Type_free(datatype: *mut MPI_Datatype) -> c_int;
     pub fn PMPI_Type_get_extent(datatype: MPI_Datatype, lb: *mut MPI_Aint, extent: *mut MPI_Aint) -> c_int;
     pub fn PMPI_Type_get_true_extent(
         datatype: MPI_Datatype,
@@ -415,4 +570,9 @@ of_mpi! {
     ) -> c_int;
     pub fn PMPI_Unpublish_name(service_name: *const c_char, info: MPI_Info, port_name: *const c_char) -> c_int;
     pub fn PMPI_Wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int;
+    pub fn PMPI_Waitall(
+        count: c_int,
+        array_of_requests: *mut MPI_Request,
+        array_of_statuses: *mut MPI_Status,
+    ) -> c_int;
 }

@@ -42,6 +42,9 @@ functions!(
     MPI_Comm_copy_attr_function,
     MPI_Comm_delete_attr_function,
     MPI_Comm_errhandler_function,
+    MPI_Grequest_cancel_function,
+    MPI_Grequest_free_function,
+    MPI_Grequest_query_function,
 );
 
 pub type MPI_Aint = c_long;

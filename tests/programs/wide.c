@@ -1,13 +1,83 @@
 /* Every collective operation that has a plan over sites, with many counts, types, operators and roots, against what it
- * must give: wide [ROUNDS]. Prints the bits of some sums of floating-point numbers, and "all right". Must never know
- * about pcm. */
+ * must give: wide [ROUNDS [FORM]]. The form "nonblocking" begins each and waits in all the ways that MPI has; "mixed"
+ * does that with every second one. Prints the bits of some sums of floating-point numbers, and "all right". Must never
+ * know about pcm. */
 #include <mpi.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static int rank, size;
 static MPI_Comm comm;
+
+/* Waits for a request, in another way each time. */
+static int finish(MPI_Request *request)
+{
+    static int calls;
+    MPI_Request both[2] = {MPI_REQUEST_NULL, *request};
+    MPI_Status status, statuses[2];
+    int flag = 0, which = -1, number = 0, all[2];
+    /* Those that never give the CPU away come seldom. */
+    switch (calls++ % 41) {
+    case 1:
+        MPI_Waitany(2, both, &which, &status);
+        break;
+    case 2:
+        MPI_Waitsome(2, both, &number, all, statuses);
+        break;
+    case 3:
+    case 23:
+        while (!flag) {
+            MPI_Test(&both[1], &flag, MPI_STATUS_IGNORE);
+            sched_yield();
+        }
+        break;
+    case 4:
+    case 24:
+        for (; !flag; sched_yield())
+            MPI_Request_get_status(both[1], &flag, &status);
+        MPI_Wait(&both[1], MPI_STATUS_IGNORE);
+        break;
+    default:
+        if (calls % 2 == 0)
+            MPI_Waitall(2, both, statuses);
+        else
+            MPI_Wait(&both[1], &status);
+    }
+    if (both[1] != MPI_REQUEST_NULL) {
+        printf("a request is there after it was waited for\n");
+        MPI_Abort(MPI_COMM_WORLD, 4);
+    }
+    *request = MPI_REQUEST_NULL;
+    return MPI_SUCCESS;
+}
+
+/* 0: every operation blocks. 1: none. 2: every second one, the same ones on all ranks. */
+static int form, operations;
+static MPI_Request pending;
+static int is_nonblocking(void)
+{
+    return form == 1 || (form == 2 && operations++ % 2 == 1);
+}
+#define EITHER(name, small, ...) \
+    (is_nonblocking() ? (MPI_I##small(__VA_ARGS__, &pending), finish(&pending)) : MPI_##name(__VA_ARGS__))
+#define MPI_Barrier(...) EITHER(Barrier, barrier, __VA_ARGS__)
+#define MPI_Bcast(...) EITHER(Bcast, bcast, __VA_ARGS__)
+#define MPI_Reduce(...) EITHER(Reduce, reduce, __VA_ARGS__)
+#define MPI_Allreduce(...) EITHER(Allreduce, allreduce, __VA_ARGS__)
+#define MPI_Reduce_scatter(...) EITHER(Reduce_scatter, reduce_scatter, __VA_ARGS__)
+#define MPI_Reduce_scatter_block(...) EITHER(Reduce_scatter_block, reduce_scatter_block, __VA_ARGS__)
+#define MPI_Scan(...) EITHER(Scan, scan, __VA_ARGS__)
+#define MPI_Exscan(...) EITHER(Exscan, exscan, __VA_ARGS__)
+#define MPI_Gather(...) EITHER(Gather, gather, __VA_ARGS__)
+#define MPI_Gatherv(...) EITHER(Gatherv, gatherv, __VA_ARGS__)
+#define MPI_Scatter(...) EITHER(Scatter, scatter, __VA_ARGS__)
+#define MPI_Scatterv(...) EITHER(Scatterv, scatterv, __VA_ARGS__)
+#define MPI_Allgather(...) EITHER(Allgather, allgather, __VA_ARGS__)
+#define MPI_Allgatherv(...) EITHER(Allgatherv, allgatherv, __VA_ARGS__)
+#define MPI_Alltoall(...) EITHER(Alltoall, alltoall, __VA_ARGS__)
+#define MPI_Alltoallv(...) EITHER(Alltoallv, alltoallv, __VA_ARGS__)
 
 static void expect(int is_so, const char *what, int count, int root)
 {
@@ -329,6 +399,8 @@ int main(int argc, char **argv)
 {
     int rounds = argc > 1 ? atoi(argv[1]) : 2, all, number;
     MPI_Comm halves, turned;
+    if (argc > 2)
+        form = strcmp(argv[2], "nonblocking") == 0 ? 1 : strcmp(argv[2], "mixed") == 0 ? 2 : 0;
     MPI_Init(&argc, &argv);
     comm = MPI_COMM_WORLD;
     try_all(rounds);

@@ -1,13 +1,18 @@
 //! Collective operations of jobs over several sites: what they give is what MPI gives.
 
-use std::{collections::BTreeSet, fs};
+use std::{collections::BTreeSet, fs, time::Duration};
 use tests::{
     binaries::built,
     c_program::compiled,
     cluster::{Cluster, LIMIT},
     conformance_runs::{CHANGES, CHECKS_MIN, around_changes, under_mpiexec},
     limited,
+    network::{FarSites, Network, Wire},
+    skip,
 };
+
+/// Whether operations wait, do not, or every second one does not.
+const FORMS: [&str; 3] = ["blocking", "nonblocking", "mixed"];
 
 /// Nodes with these sites.
 fn cluster(sites: &[&str]) -> Cluster {
@@ -20,20 +25,20 @@ fn cluster(sites: &[&str]) -> Cluster {
     place.booted(&["--hosts", file.to_str().expect("UTF-8")], &[])
 }
 
-/// What rank 0 prints of a run.
-fn printed(cluster: &Cluster, ranks: u32, options: &[&str], variables: &[(&str, &str)]) -> Vec<String> {
-    let program = compiled("programs/wide.c", cluster.files());
+/// What a job of a program prints.
+fn printed(cluster: &Cluster, ranks: u32, options: &[&str], source: &str, arguments: &[&str]) -> Vec<String> {
+    let program = compiled(source, cluster.files());
     let mut command = cluster.pcmctl(&["run", "-n", &ranks.to_string()]);
-    command
-        .args(options)
-        .arg("--")
-        .arg(program)
-        .args(["1"])
-        .envs(variables.iter().copied());
+    command.args(options).arg("--").arg(program).args(arguments);
     let outcome = limited::run(&mut command, LIMIT);
     assert!(outcome.status.success(), "{outcome:?}");
-    let lines: Vec<String> = outcome.stdout.lines().map(str::to_owned).collect();
-    assert!(lines.contains(&format!("all right with {ranks} ranks")), "{outcome:?}");
+    outcome.stdout.lines().map(str::to_owned).collect()
+}
+
+/// All operations in a form.
+fn all_operations(cluster: &Cluster, ranks: u32, options: &[&str], form: &str) -> Vec<String> {
+    let lines = printed(cluster, ranks, options, "programs/wide.c", &["1", form]);
+    assert!(lines.contains(&format!("all right with {ranks} ranks")), "{lines:?}");
     lines
 }
 
@@ -42,7 +47,9 @@ fn every_operation_gives_what_mpi_gives_wherever_the_ranks_are() {
     for sites in [&["a", "b"][..], &["a", "b", "a", "c"], &["a", "a"]] {
         let cluster = cluster(sites);
         for ranks in [3, 7] {
-            printed(&cluster, ranks, &[], &[]);
+            for form in FORMS {
+                all_operations(&cluster, ranks, &[], form);
+            }
         }
         cluster.down();
     }
@@ -61,14 +68,64 @@ fn bits_of_reproducible_sums_do_not_depend_on_where_ranks_are() {
     ];
     for sites in layouts {
         let cluster = cluster(sites);
-        let lines = printed(&cluster, 6, &["--reproducible"], &[]).into_iter();
-        let mut bits: Vec<String> = lines.filter(|line| line.starts_with("bits")).collect();
-        bits.sort();
-        assert!(bits.len() > 3, "{bits:?}");
-        seen.insert(bits);
+        for form in FORMS {
+            let lines = all_operations(&cluster, 6, &["--reproducible"], form).into_iter();
+            let mut bits: Vec<String> = lines.filter(|line| line.starts_with("bits")).collect();
+            bits.sort();
+            assert!(bits.len() > 3, "{bits:?}");
+            seen.insert(bits);
+        }
         cluster.down();
     }
     assert_eq!(seen.len(), 1, "{seen:?}");
+}
+
+/// Many operations at once on a communicator, the first on a new one, ranks that sit in another call while others need
+/// them, handles that are freed too early; with one thread in MPI, and where all may be.
+#[test]
+fn operations_under_way_go_on_wherever_the_program_waits() {
+    for sites in [&["a", "b"][..], &["a", "b", "a", "c"], &["a", "a"]] {
+        let cluster = cluster(sites);
+        for (ranks, arguments) in [(2, &[][..]), (7, &[]), (5, &["-", "threads"])] {
+            for options in [&[][..], &["--reproducible"]] {
+                let lines = printed(&cluster, ranks, options, "programs/wide_in_flight.c", arguments);
+                assert_eq!(lines, [format!("all right with {ranks} ranks")]);
+            }
+        }
+        cluster.down();
+    }
+}
+
+/// A sum over a wire of 10 ms costs next to nothing beside a computation that takes longer.
+#[test]
+fn a_sum_crosses_while_the_program_computes() {
+    let place = Cluster::place();
+    let sites = FarSites {
+        count: 2,
+        wire: Wire {
+            delay: Duration::from_millis(10),
+            bytes_per_s: 10_000_000,
+        },
+        program: &built("pcm-wire"),
+        are_named: true,
+    };
+    let Some(network) = Network::over_wires(4, sites, place.files()) else {
+        skip::cannot_run("a wire between networks of its own needs root, iproute2 and TAP devices");
+        return;
+    };
+    let cluster = place.booted_in(network, &[], &[]);
+    let lines = printed(&cluster, 4, &["--quiet"], "programs/wide_in_flight.c", &["0.2"]);
+    let seconds = |word: &str| {
+        let mut words = lines
+            .iter()
+            .flat_map(|line| line.split(' '))
+            .skip_while(|said| *said != word);
+        let value = words.nth(1).and_then(|value| value.parse::<f64>().ok());
+        value.unwrap_or_else(|| panic!("no {word} in {lines:?}"))
+    };
+    let (alone, left) = (seconds("alone"), seconds("left"));
+    assert!(alone >= 0.01 && left < alone / 3.0, "{lines:?}");
+    cluster.down();
 }
 
 /// All that MPI promises holds on communicators of ranks that joined from another site, and of those that stay.

@@ -159,6 +159,7 @@ unsafe fn finalize(is_changed: bool) -> c_int {
             _ = started.channel.send(&AppToDaemon::Finalizing);
         }
         assembly::part();
+        super::wide::over();
         entered
     });
     let code = match traits().finalize {

@@ -1,134 +1,212 @@
 //! Operations that move blocks: each rank's to one, from one to each, or from each to all.
 #![allow(unsafe_code, reason = "calls MPI")]
+#![allow(clippy::too_many_arguments, reason = "signatures are those of MPI")]
 
-use super::carry::{Memory, carry};
-use super::communicator::{Wide, over_sites};
+use super::carry::Memory;
+use super::communicator::{Member, Which, Wide};
 use super::data::{Element, Opaque};
 use super::failed::Failed;
-use super::{code, is_sound, trial};
+use super::operation::{Form, Operation};
+use super::stage::Stage;
+use super::trial;
 use mpi_abi::{MPI_Comm, MPI_Datatype};
 use pcm_core::wide::{
     all::{Block, allgather, alltoall},
     gather::{counts, gather, scatter},
 };
 use std::os::raw::{c_int, c_void};
-use std::ptr;
+use std::{ptr, sync::Arc};
 
 /// Elements of the program.
 type Elements = (*mut c_void, c_int, MPI_Datatype);
 
-/// Whether all blocks are equally long: else only the root knows of all.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// Blocks of the program, one for each rank.
+#[derive(Clone, Copy)]
+struct Blocks {
+    buffer: *mut c_void,
+    lengths: Lengths,
+    datatype: MPI_Datatype,
+}
+
+/// How many elements the blocks have.
+#[derive(Clone, Copy)]
 enum Lengths {
-    Equal,
-    Varied,
+    Equal(c_int),
+    /// Counts and where they begin. Where there is a root only that knows them.
+    Varied(*mut c_int, *mut c_int),
 }
 
-/// The lengths of the blocks that pass through this rank, which is not the root.
-unsafe fn passing(wide: &Wide, root: u32, own: usize, lengths: Lengths) -> Result<Vec<usize>, Failed> {
-    let size = wide.sites.size() as usize;
-    if lengths == Lengths::Equal {
-        return Ok(vec![own; size]);
+impl Blocks {
+    fn equal((buffer, count, datatype): Elements) -> Self {
+        Self {
+            buffer,
+            lengths: Lengths::Equal(count),
+            datatype,
+        }
     }
-    let (own, mut all) = (own as u64, vec![0_u64; size]);
-    all[wide.rank as usize] = own;
-    let memory = Memory::of(
-        Element::LENGTH,
-        (&raw const own).cast_mut().cast(),
-        all.as_mut_ptr().cast(),
-    );
-    // SAFETY: a number of each rank.
-    unsafe { carry(wide, &counts(&wide.sites, wide.rank, root), memory, None)? };
-    Ok(all.into_iter().map(|length| length as usize).collect())
+
+    fn varied(buffer: *mut c_void, (counts, firsts): (*mut c_int, *mut c_int), datatype: MPI_Datatype) -> Self {
+        Self {
+            buffer,
+            lengths: Lengths::Varied(counts, firsts),
+            datatype,
+        }
+    }
+
+    /// Whether MPI takes the count that all have.
+    fn has_count(self) -> bool {
+        !matches!(self.lengths, Lengths::Equal(..0))
+    }
+
+    /// Whether what says how long they are is there.
+    fn are_there(self) -> bool {
+        match self.lengths {
+            Lengths::Equal(_) => true,
+            Lengths::Varied(counts, firsts) => !counts.is_null() && !firsts.is_null(),
+        }
+    }
+
+    unsafe fn opaque(self, wide: &Wide) -> Result<Opaque, Failed> {
+        // SAFETY: the caller's contract.
+        unsafe {
+            match self.lengths {
+                Lengths::Equal(count) => Opaque::blocks(self.buffer, count, self.datatype, wide),
+                Lengths::Varied(counts, firsts) => Opaque::varied(self.buffer, (counts, firsts), self.datatype, wide),
+            }
+        }
+    }
 }
 
-unsafe fn gathered(
+/// Goes on with the lengths of the blocks that pass through this rank, which is not the root.
+fn with_passing(
     wide: &Wide,
     root: u32,
-    (buffer, count, datatype): Elements,
-    all: impl FnOnce() -> Result<Opaque, Failed>,
+    own: usize,
     lengths: Lengths,
-) -> Result<(), Failed> {
-    let (sites, me) = (&wide.sites, wide.rank);
+    then: impl FnOnce(&[usize]) -> Result<Stage, Failed> + 'static,
+) -> Result<Stage, Failed> {
+    let size = wide.sites.size() as usize;
+    if matches!(lengths, Lengths::Equal(_)) {
+        return then(&vec![own; size]);
+    }
+    let (own, mut all) = (Box::new(own as u64), vec![0_u64; size]);
+    all[wide.rank as usize] = *own;
+    let given = (&raw const *own).cast_mut().cast();
+    let memory = Memory::of(Element::LENGTH, given, all.as_mut_ptr().cast());
+    let schedule = counts(&wide.sites, wide.rank, root);
+    Ok(Stage::moving(schedule, memory, move || {
+        drop(own);
+        let all: Vec<usize> = all.into_iter().map(|length| length as usize).collect();
+        then(&all)
+    }))
+}
+
+unsafe fn gathered(wide: &Arc<Wide>, root: u32, elements: Elements, blocks: Blocks) -> Result<Stage, Failed> {
+    let me = wide.rank;
     // SAFETY: the caller's contract.
     unsafe {
         if me != root {
+            let (buffer, count, datatype) = elements;
             let mut own = Opaque::new(buffer, count, datatype, wide)?;
             own.pack()?;
-            let lengths = passing(wide, root, own.length(), lengths)?;
-            let memory = Memory::bytes(own.first(), ptr::null_mut());
-            return carry(wide, &gather(sites, me, root, &lengths), memory, None);
+            let (length, over) = (own.length(), Arc::clone(wide));
+            return with_passing(wide, root, length, blocks.lengths, move |lengths| {
+                let memory = Memory::bytes(own.first(), ptr::null_mut());
+                let schedule = gather(&over.sites, me, root, lengths);
+                Ok(Stage::moving(schedule, memory, move || {
+                    drop(own);
+                    Ok(Stage::Done)
+                }))
+            });
         }
-        let mut all = all()?;
-        let schedule = gather(sites, me, root, all.lengths());
-        let mut own = given(wide, (buffer, count, datatype), &mut all)?;
+        let mut all = blocks.opaque(wide)?;
+        let schedule = gather(&wide.sites, me, root, all.lengths());
+        let mut own = given(wide, elements, &mut all)?;
         let memory = Memory::bytes(own.first(&mut all, me), all.first());
-        carry(wide, &schedule, memory, None)?;
-        all.unpack()
+        Ok(Stage::moving(schedule, memory, move || {
+            drop(own);
+            all.unpack()?;
+            Ok(Stage::Done)
+        }))
     }
 }
 
-unsafe fn scattered(
-    wide: &Wide,
-    root: u32,
-    all: impl FnOnce() -> Result<Opaque, Failed>,
-    (buffer, count, datatype): Elements,
-    lengths: Lengths,
-) -> Result<(), Failed> {
-    let (sites, me) = (&wide.sites, wide.rank);
+unsafe fn scattered(wide: &Arc<Wide>, root: u32, blocks: Blocks, elements: Elements) -> Result<Stage, Failed> {
+    let (me, (buffer, count, datatype)) = (wide.rank, elements);
     // SAFETY: the caller's contract.
     unsafe {
         if me != root {
             let mut own = Opaque::new(buffer, count, datatype, wide)?;
-            let lengths = passing(wide, root, own.length(), lengths)?;
-            let memory = Memory::bytes(ptr::null_mut(), own.first());
-            carry(wide, &scatter(sites, me, root, &lengths), memory, None)?;
-            return own.unpack();
+            let (length, over) = (own.length(), Arc::clone(wide));
+            return with_passing(wide, root, length, blocks.lengths, move |lengths| {
+                let memory = Memory::bytes(ptr::null_mut(), own.first());
+                let schedule = scatter(&over.sites, me, root, lengths);
+                Ok(Stage::moving(schedule, memory, move || {
+                    own.unpack()?;
+                    Ok(Stage::Done)
+                }))
+            });
         }
-        let mut all = all()?;
+        let mut all = blocks.opaque(wide)?;
         all.pack()?;
-        let schedule = scatter(sites, me, root, all.lengths());
-        if buffer == mpi_abi::MPI_IN_PLACE {
-            let memory = Memory::bytes(all.first(), all.block(me));
-            return carry(wide, &schedule, memory, None);
-        }
-        let mut own = Opaque::new(buffer, count, datatype, wide)?;
-        carry(wide, &schedule, Memory::bytes(all.first(), own.first()), None)?;
-        own.unpack()
+        let schedule = scatter(&wide.sites, me, root, all.lengths());
+        let mut own = match buffer == mpi_abi::MPI_IN_PLACE {
+            true => None,
+            false => Some(Opaque::new(buffer, count, datatype, wide)?),
+        };
+        let first = own.as_mut().map(Opaque::first);
+        let first = first.unwrap_or_else(|| all.block(me));
+        let memory = Memory::bytes(all.first(), first);
+        Ok(Stage::moving(schedule, memory, move || {
+            drop(all);
+            if let Some(mut own) = own {
+                own.unpack()?;
+            }
+            Ok(Stage::Done)
+        }))
     }
 }
 
-unsafe fn gathered_everywhere(wide: &Wide, elements: Elements, mut all: Opaque) -> Result<(), Failed> {
+unsafe fn gathered_everywhere(wide: &Wide, elements: Elements, blocks: Blocks) -> Result<Stage, Failed> {
+    // SAFETY: the caller's contract.
+    let (mut own, mut all) = unsafe {
+        let mut all = blocks.opaque(wide)?;
+        (given(wide, elements, &mut all)?, all)
+    };
     let schedule = allgather(&wide.sites, wide.rank, &in_turn(all.lengths()));
-    // SAFETY: the caller's contract.
-    unsafe {
-        let mut own = given(wide, elements, &mut all)?;
-        let memory = Memory::bytes(own.first(&mut all, wide.rank), all.first());
-        carry(wide, &schedule, memory, None)?;
-    }
-    all.unpack()
+    let memory = Memory::bytes(own.first(&mut all, wide.rank), all.first());
+    Ok(Stage::moving(schedule, memory, move || {
+        drop(own);
+        all.unpack()?;
+        Ok(Stage::Done)
+    }))
 }
 
-/// Without what is given, what is in the place of the result is.
-unsafe fn exchanged(wide: &Wide, given: Option<Opaque>, mut all: Opaque) -> Result<(), Failed> {
-    let receives = in_turn(all.lengths());
+unsafe fn exchanged(wide: &Wide, given: Blocks, blocks: Blocks) -> Result<Stage, Failed> {
     // SAFETY: the caller's contract.
-    unsafe {
-        match given {
-            Some(mut given) => {
-                given.pack()?;
-                let schedule = alltoall(wide.rank, &in_turn(given.lengths()), &receives);
-                carry(wide, &schedule, Memory::bytes(given.first(), all.first()), None)?;
-            }
-            None => {
-                all.pack()?;
-                let mut given = all.copied();
-                let memory = Memory::bytes(given.as_mut_ptr().cast(), all.first());
-                carry(wide, &alltoall(wide.rank, &receives, &receives), memory, None)?;
-            }
-        }
+    let mut all = unsafe { blocks.opaque(wide)? };
+    let receives = in_turn(all.lengths());
+    if given.buffer == mpi_abi::MPI_IN_PLACE {
+        all.pack()?;
+        let mut given = all.copied();
+        let memory = Memory::bytes(given.as_mut_ptr().cast(), all.first());
+        let schedule = alltoall(wide.rank, &receives, &receives);
+        return Ok(Stage::moving(schedule, memory, move || {
+            drop(given);
+            all.unpack()?;
+            Ok(Stage::Done)
+        }));
     }
-    all.unpack()
+    // SAFETY: the caller's contract.
+    let mut given = unsafe { given.opaque(wide)? };
+    given.pack()?;
+    let schedule = alltoall(wide.rank, &in_turn(given.lengths()), &receives);
+    let memory = Memory::bytes(given.first(), all.first());
+    Ok(Stage::moving(schedule, memory, move || {
+        drop(given);
+        all.unpack()?;
+        Ok(Stage::Done)
+    }))
 }
 
 /// A rank's own block.
@@ -157,16 +235,13 @@ unsafe fn given(wide: &Wide, (buffer, count, datatype): Elements, all: &mut Opaq
     Ok(Own::Apart(own))
 }
 
-/// Whether MPI takes the types of this rank's block and of all blocks, those that it looks at here.
-fn takes(wide: &Wide, root: Option<c_int>, (own, of_own): (*mut c_void, MPI_Datatype), of_all: MPI_Datatype) -> bool {
-    let has_all = root.is_none_or(|root| wide.rank == root.cast_unsigned());
+/// Whether MPI takes this rank's block and all blocks, as far as it looks at them here.
+fn is_sound(member: Member, root: Option<c_int>, (own, _, of_own): Elements, blocks: Blocks) -> bool {
+    let has_all = member.has_all(root);
     let is_own_meant = !has_all || own != mpi_abi::MPI_IN_PLACE;
-    (!is_own_meant || trial::takes(of_own)) && (!has_all || trial::takes(of_all))
-}
-
-/// Whether arrays are there that the root alone reads.
-fn has_all(wide: &Wide, root: c_int, arrays: &[*mut c_int]) -> bool {
-    wide.rank != root.cast_unsigned() || arrays.iter().all(|array| !array.is_null())
+    member.takes(0, root)
+        && (!is_own_meant || trial::takes(of_own))
+        && (!has_all || (blocks.are_there() && trial::takes(blocks.datatype)))
 }
 
 /// Blocks that lie one after the other.
@@ -181,237 +256,275 @@ fn in_turn(lengths: &[usize]) -> Vec<Block> {
     lengths.iter().scan(0, block).collect()
 }
 
-/// As MPI says.
-///
-/// # Safety
-/// The caller's arguments of the MPI function.
-pub(in crate::interpose) unsafe fn MPI_Gather(
-    sendbuf: *mut c_void,
-    sendcount: c_int,
-    sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcount: c_int,
-    recvtype: MPI_Datatype,
+/// An operation on blocks.
+fn operation(comm: MPI_Comm, form: Form, datatypes: &[MPI_Datatype]) -> Operation<'_> {
+    Operation {
+        comm,
+        which: Which::OverSites,
+        form,
+        datatypes,
+        op: None,
+    }
+}
+
+unsafe fn to_root(
+    (elements, blocks, root, comm): (Elements, Blocks, c_int, MPI_Comm),
+    form: Form,
+    own: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    let begin = move |wide: &Arc<Wide>| unsafe { gathered(wide, root.cast_unsigned(), elements, blocks) };
+    let is_sound = |member| is_sound(member, Some(root), elements, blocks);
+    // SAFETY: the caller's contract.
+    unsafe { operation(comm, form, &[elements.2, blocks.datatype]).go(is_sound, begin, own) }
+}
+
+unsafe fn from_root(
+    (blocks, elements, root, comm): (Blocks, Elements, c_int, MPI_Comm),
+    form: Form,
+    own: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    let begin = move |wide: &Arc<Wide>| unsafe { scattered(wide, root.cast_unsigned(), blocks, elements) };
+    let is_sound = |member| is_sound(member, Some(root), elements, blocks);
+    // SAFETY: the caller's contract.
+    unsafe { operation(comm, form, &[elements.2, blocks.datatype]).go(is_sound, begin, own) }
+}
+
+unsafe fn to_all(
+    (elements, blocks, comm): (Elements, Blocks, MPI_Comm),
+    form: Form,
+    own: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    let begin = move |wide: &Arc<Wide>| unsafe { gathered_everywhere(wide, elements, blocks) };
+    let is_sound = |member: Member| blocks.has_count() && is_sound(member, None, elements, blocks);
+    // SAFETY: the caller's contract.
+    unsafe { operation(comm, form, &[elements.2, blocks.datatype]).go(is_sound, begin, own) }
+}
+
+unsafe fn between_all(
+    (given, blocks, comm): (Blocks, Blocks, MPI_Comm),
+    form: Form,
+    own: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    let begin = move |wide: &Arc<Wide>| unsafe { exchanged(wide, given, blocks) };
+    let is_sound =
+        |member: Member| blocks.has_count() && is_sound(member, None, (given.buffer, 0, given.datatype), blocks);
+    // SAFETY: the caller's contract.
+    unsafe { operation(comm, form, &[given.datatype, blocks.datatype]).go(is_sound, begin, own) }
+}
+
+pub(super) unsafe fn gather_equal(
+    own_buffer: *mut c_void,
+    own_count: c_int,
+    own_type: MPI_Datatype,
+    all: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
+    form: Form,
+    own: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's contract.
     unsafe {
-        let Some(wide) = over_sites(comm)
-            .filter(|wide| is_sound(wide, 0, Some(root)) && takes(wide, Some(root), (sendbuf, sendtype), recvtype))
-        else {
-            return mpi_abi::PMPI_Gather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
-        };
-        let all = || Opaque::blocks(recvbuf, recvcount, recvtype, &wide);
-        let own = (sendbuf, sendcount, sendtype);
-        code(gathered(&wide, root.cast_unsigned(), own, all, Lengths::Equal))
+        to_root(
+            (
+                (own_buffer, own_count, own_type),
+                Blocks::equal((all, count, datatype)),
+                root,
+                comm,
+            ),
+            form,
+            own,
+        )
     }
 }
 
-/// As MPI says.
-///
-/// # Safety
-/// The caller's arguments of the MPI function.
-pub(in crate::interpose) unsafe fn MPI_Gatherv(
-    sendbuf: *mut c_void,
-    sendcount: c_int,
-    sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcounts: *mut c_int,
-    displs: *mut c_int,
-    recvtype: MPI_Datatype,
+pub(super) unsafe fn gather_varied(
+    own_buffer: *mut c_void,
+    own_count: c_int,
+    own_type: MPI_Datatype,
+    all: *mut c_void,
+    counts: *mut c_int,
+    firsts: *mut c_int,
+    datatype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
+    form: Form,
+    own: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's contract.
     unsafe {
-        let Some(wide) = over_sites(comm).filter(|wide| {
-            is_sound(wide, 0, Some(root))
-                && has_all(wide, root, &[recvcounts, displs])
-                && takes(wide, Some(root), (sendbuf, sendtype), recvtype)
-        }) else {
-            return mpi_abi::PMPI_Gatherv(
-                sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm,
-            );
-        };
-        let all = || Opaque::varied(recvbuf, (recvcounts, displs), recvtype, &wide);
-        let own = (sendbuf, sendcount, sendtype);
-        code(gathered(&wide, root.cast_unsigned(), own, all, Lengths::Varied))
+        to_root(
+            (
+                (own_buffer, own_count, own_type),
+                Blocks::varied(all, (counts, firsts), datatype),
+                root,
+                comm,
+            ),
+            form,
+            own,
+        )
     }
 }
 
-/// As MPI says.
-///
-/// # Safety
-/// The caller's arguments of the MPI function.
-pub(in crate::interpose) unsafe fn MPI_Scatter(
-    sendbuf: *mut c_void,
-    sendcount: c_int,
-    sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcount: c_int,
-    recvtype: MPI_Datatype,
+pub(super) unsafe fn scatter_equal(
+    all: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    own_buffer: *mut c_void,
+    own_count: c_int,
+    own_type: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
+    form: Form,
+    own: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's contract.
     unsafe {
-        let Some(wide) = over_sites(comm)
-            .filter(|wide| is_sound(wide, 0, Some(root)) && takes(wide, Some(root), (recvbuf, recvtype), sendtype))
-        else {
-            return mpi_abi::PMPI_Scatter(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
-        };
-        let all = || Opaque::blocks(sendbuf, sendcount, sendtype, &wide);
-        let own = (recvbuf, recvcount, recvtype);
-        code(scattered(&wide, root.cast_unsigned(), all, own, Lengths::Equal))
+        from_root(
+            (
+                Blocks::equal((all, count, datatype)),
+                (own_buffer, own_count, own_type),
+                root,
+                comm,
+            ),
+            form,
+            own,
+        )
     }
 }
 
-/// As MPI says.
-///
-/// # Safety
-/// The caller's arguments of the MPI function.
-pub(in crate::interpose) unsafe fn MPI_Scatterv(
-    sendbuf: *mut c_void,
-    sendcounts: *mut c_int,
-    displs: *mut c_int,
-    sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcount: c_int,
-    recvtype: MPI_Datatype,
+pub(super) unsafe fn scatter_varied(
+    all: *mut c_void,
+    counts: *mut c_int,
+    firsts: *mut c_int,
+    datatype: MPI_Datatype,
+    own_buffer: *mut c_void,
+    own_count: c_int,
+    own_type: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
+    form: Form,
+    own: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's contract.
     unsafe {
-        let Some(wide) = over_sites(comm).filter(|wide| {
-            is_sound(wide, 0, Some(root))
-                && has_all(wide, root, &[sendcounts, displs])
-                && takes(wide, Some(root), (recvbuf, recvtype), sendtype)
-        }) else {
-            return mpi_abi::PMPI_Scatterv(
-                sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm,
-            );
-        };
-        let all = || Opaque::varied(sendbuf, (sendcounts, displs), sendtype, &wide);
-        let own = (recvbuf, recvcount, recvtype);
-        code(scattered(&wide, root.cast_unsigned(), all, own, Lengths::Varied))
+        from_root(
+            (
+                Blocks::varied(all, (counts, firsts), datatype),
+                (own_buffer, own_count, own_type),
+                root,
+                comm,
+            ),
+            form,
+            own,
+        )
     }
 }
 
-/// As MPI says.
-///
-/// # Safety
-/// The caller's arguments of the MPI function.
-pub(in crate::interpose) unsafe fn MPI_Allgather(
-    sendbuf: *mut c_void,
-    sendcount: c_int,
-    sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcount: c_int,
-    recvtype: MPI_Datatype,
+pub(super) unsafe fn allgather_equal(
+    own_buffer: *mut c_void,
+    own_count: c_int,
+    own_type: MPI_Datatype,
+    all: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
     comm: MPI_Comm,
+    form: Form,
+    own: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's contract.
     unsafe {
-        let Some(wide) = over_sites(comm)
-            .filter(|wide| is_sound(wide, recvcount, None) && takes(wide, None, (sendbuf, sendtype), recvtype))
-        else {
-            return mpi_abi::PMPI_Allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
-        };
-        let all = Opaque::blocks(recvbuf, recvcount, recvtype, &wide);
-        let own = (sendbuf, sendcount, sendtype);
-        code(all.and_then(|all| gathered_everywhere(&wide, own, all)))
+        to_all(
+            (
+                (own_buffer, own_count, own_type),
+                Blocks::equal((all, count, datatype)),
+                comm,
+            ),
+            form,
+            own,
+        )
     }
 }
 
-/// As MPI says.
-///
-/// # Safety
-/// The caller's arguments of the MPI function.
-pub(in crate::interpose) unsafe fn MPI_Allgatherv(
-    sendbuf: *mut c_void,
-    sendcount: c_int,
-    sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcounts: *mut c_int,
-    displs: *mut c_int,
-    recvtype: MPI_Datatype,
+pub(super) unsafe fn allgather_varied(
+    own_buffer: *mut c_void,
+    own_count: c_int,
+    own_type: MPI_Datatype,
+    all: *mut c_void,
+    counts: *mut c_int,
+    firsts: *mut c_int,
+    datatype: MPI_Datatype,
     comm: MPI_Comm,
+    form: Form,
+    own: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's contract.
     unsafe {
-        let Some(wide) = over_sites(comm).filter(|wide| {
-            !recvcounts.is_null() && !displs.is_null() && takes(wide, None, (sendbuf, sendtype), recvtype)
-        }) else {
-            return mpi_abi::PMPI_Allgatherv(
-                sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm,
-            );
-        };
-        let all = Opaque::varied(recvbuf, (recvcounts, displs), recvtype, &wide);
-        let own = (sendbuf, sendcount, sendtype);
-        code(all.and_then(|all| gathered_everywhere(&wide, own, all)))
+        to_all(
+            (
+                (own_buffer, own_count, own_type),
+                Blocks::varied(all, (counts, firsts), datatype),
+                comm,
+            ),
+            form,
+            own,
+        )
     }
 }
 
-/// As MPI says.
-///
-/// # Safety
-/// The caller's arguments of the MPI function.
-pub(in crate::interpose) unsafe fn MPI_Alltoall(
-    sendbuf: *mut c_void,
-    sendcount: c_int,
-    sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcount: c_int,
-    recvtype: MPI_Datatype,
+pub(super) unsafe fn alltoall_equal(
+    given: *mut c_void,
+    given_count: c_int,
+    given_type: MPI_Datatype,
+    all: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
     comm: MPI_Comm,
+    form: Form,
+    own: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's contract.
     unsafe {
-        let Some(wide) = over_sites(comm)
-            .filter(|wide| is_sound(wide, recvcount, None) && takes(wide, None, (sendbuf, sendtype), recvtype))
-        else {
-            return mpi_abi::PMPI_Alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
-        };
-        let given = match sendbuf == mpi_abi::MPI_IN_PLACE {
-            true => Ok(None),
-            false => Opaque::blocks(sendbuf, sendcount, sendtype, &wide).map(Some),
-        };
-        let all = Opaque::blocks(recvbuf, recvcount, recvtype, &wide);
-        code(given.and_then(|given| exchanged(&wide, given, all?)))
+        between_all(
+            (
+                Blocks::equal((given, given_count, given_type)),
+                Blocks::equal((all, count, datatype)),
+                comm,
+            ),
+            form,
+            own,
+        )
     }
 }
 
-/// As MPI says.
-///
-/// # Safety
-/// The caller's arguments of the MPI function.
-pub(in crate::interpose) unsafe fn MPI_Alltoallv(
-    sendbuf: *mut c_void,
-    sendcounts: *mut c_int,
-    sdispls: *mut c_int,
-    sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcounts: *mut c_int,
-    rdispls: *mut c_int,
-    recvtype: MPI_Datatype,
+pub(super) unsafe fn alltoall_varied(
+    given: *mut c_void,
+    given_counts: *mut c_int,
+    given_firsts: *mut c_int,
+    given_type: MPI_Datatype,
+    all: *mut c_void,
+    counts: *mut c_int,
+    firsts: *mut c_int,
+    datatype: MPI_Datatype,
     comm: MPI_Comm,
+    form: Form,
+    own: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's contract.
     unsafe {
-        let Some(wide) = over_sites(comm).filter(|wide| {
-            !recvcounts.is_null() && !rdispls.is_null() && takes(wide, None, (sendbuf, sendtype), recvtype)
-        }) else {
-            return mpi_abi::PMPI_Alltoallv(
-                sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
-            );
-        };
-        let given = match sendbuf == mpi_abi::MPI_IN_PLACE {
-            true => Ok(None),
-            false => Opaque::varied(sendbuf, (sendcounts, sdispls), sendtype, &wide).map(Some),
-        };
-        let all = Opaque::varied(recvbuf, (recvcounts, rdispls), recvtype, &wide);
-        code(given.and_then(|given| exchanged(&wide, given, all?)))
+        between_all(
+            (
+                Blocks::varied(given, (given_counts, given_firsts), given_type),
+                Blocks::varied(all, (counts, firsts), datatype),
+                comm,
+            ),
+            form,
+            own,
+        )
     }
 }

@@ -9,9 +9,6 @@ use std::{
     ptr, slice,
 };
 
-/// The tag of a message to itself; those between ranks have lower ones.
-const TO_ITSELF: c_int = 32_767;
-
 /// A type, and where elements of it lie.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Element {
@@ -90,26 +87,26 @@ impl Element {
     ///
     /// # Safety
     /// Both places have so many of them.
-    pub(super) unsafe fn copy(
-        self,
-        (from, into): (*mut c_void, *mut c_void),
-        count: usize,
-        wide: &Wide,
-    ) -> Result<(), Failed> {
+    pub(super) unsafe fn copy(self, (from, into): (*mut c_void, *mut c_void), count: usize) -> Result<(), Failed> {
         if from == into || count == 0 {
             return Ok(());
         }
+        let (number, of, alone) = (data_count(count)?, self.datatype, mpi_abi::MPI_COMM_SELF);
+        let (mut length, mut at): (c_int, c_int) = (0, 0);
         // SAFETY: the caller's contract.
         unsafe {
             if let Some(bytes) = self.dense() {
                 from.cast::<u8>().copy_to(into.cast(), count * bytes);
                 return Ok(());
             }
-            let (count, me, of) = (data_count(count)?, wide.rank.cast_signed(), self.datatype);
-            let (tag, ignored) = (TO_ITSELF, mpi_abi::MPI_STATUS_IGNORE);
-            Failed::unless(mpi_abi::PMPI_Sendrecv(
-                from, count, of, me, tag, into, count, of, me, tag, wide.apart, ignored,
-            ))
+            // A message of this rank to itself would make MPI work for others, which it must not inside itself.
+            Failed::unless(mpi_abi::PMPI_Pack_size(number, of, alone, &mut length))?;
+            let mut bytes = vec![0_u8; usize::try_from(length).unwrap_or(0)];
+            let packed = bytes.as_mut_ptr().cast();
+            Failed::unless(mpi_abi::PMPI_Pack(from, number, of, packed, length, &mut at, alone))?;
+            let (length, packed) = (at, bytes.as_ptr().cast());
+            at = 0;
+            Failed::unless(mpi_abi::PMPI_Unpack(packed, length, &mut at, into, number, of, alone))
         }
     }
 
@@ -164,7 +161,6 @@ impl Given {
         recvbuf: *mut c_void,
         element: Element,
         count: usize,
-        wide: &Wide,
     ) -> Result<Self, Failed> {
         if sendbuf != mpi_abi::MPI_IN_PLACE {
             return Ok(Self {
@@ -174,7 +170,7 @@ impl Given {
         }
         let copy = element.room(count)?;
         // SAFETY: the caller's contract.
-        unsafe { element.copy((recvbuf, copy.first()), count, wide)? };
+        unsafe { element.copy((recvbuf, copy.first()), count)? };
         Ok(Self {
             first: copy.first(),
             _copy: Some(copy),
