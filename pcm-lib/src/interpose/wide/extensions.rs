@@ -1,5 +1,5 @@
 //! What MPICH has beyond the standard: a function of ours that it calls whenever it works for messages
-//! (MPIX_Async_start, since 4.3), and whether a request is complete, asked without such work.
+//! (MPIX_Async_start), and whether a request is complete, asked without such work.
 #![allow(unsafe_code, reason = "calls MPI")]
 
 use super::failed::Failed;
@@ -36,7 +36,10 @@ pub(super) fn extensions() -> Option<&'static Extensions> {
     static STATE: Function = Function::new("PMPIX_Async_get_state\0");
     static PROGRESS: Function = Function::new("PMPIX_Stream_progress\0");
     static COMPLETE: Function = Function::new("PMPIX_Request_is_complete\0");
+    // With MPICH 4.3 jobs with several threads in MPI hung: version 5 has this function.
+    static OF_VERSION_5: Function = Function::new("PMPI_Abi_get_version\0");
     let find = || {
+        OF_VERSION_5.address()?;
         let (start, state) = (START.address()?, STATE.address()?);
         let (complete, progress) = (COMPLETE.address()?, PROGRESS.address()?);
         // SAFETY: functions of these names have these types in the ABI of MPICH.
