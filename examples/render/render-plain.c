@@ -41,7 +41,7 @@ static const unsigned long ROOM_MIN = 1 << 20; /* a disk with less is full */
 struct film {
     int frames;
     signed char *tries; /* failed ones of each frame, or RENDERED */
-    double times[2];    /* seconds that finished frames took, and how many they are */
+    long work[2];       /* iterations, and frames that were finished in them */
 };
 
 /* What a rank tells the others: the frame that it renders, the one that ended just now, and how. */
@@ -293,6 +293,7 @@ static int is_begun(const struct report *reports, int size, int frame)
 static void divide(struct film *film, struct report *reports, int size)
 {
     int next = 1;
+    film->work[0]++;
     for (int rank = 0; rank < size; rank++) {
         const struct report *report = &reports[rank];
         if (report->ended == NONE)
@@ -301,10 +302,7 @@ static void divide(struct film *film, struct report *reports, int size)
             film->tries[report->ended - 1] = RENDERED;
         if (report->how == FAILED)
             film->tries[report->ended - 1]++;
-        if (report->how == FINISHED) {
-            film->times[0] += (double)report->seconds;
-            film->times[1] += 1;
-        }
+        film->work[1] += report->how == FINISHED;
     }
     for (int rank = 0; rank < size; rank++) {
         if (reports[rank].frame != NONE)

@@ -42,7 +42,7 @@ static const unsigned long ROOM_MIN = 1 << 20; /* a disk with less is full */
 struct film {
     int frames;
     signed char *tries; /* failed ones of each frame, or RENDERED */
-    double times[2];    /* seconds that finished frames took, and how many they are */
+    long work[2];       /* iterations, and frames that were finished in them */
 };
 
 /* What a rank tells the others: the frame that it renders, the one that ended just now, and how. */
@@ -294,6 +294,7 @@ static int is_begun(const struct report *reports, int size, int frame)
 static void divide(struct film *film, struct report *reports, int size)
 {
     int next = 1;
+    film->work[0]++;
     for (int rank = 0; rank < size; rank++) {
         const struct report *report = &reports[rank];
         if (report->ended == NONE)
@@ -302,10 +303,7 @@ static void divide(struct film *film, struct report *reports, int size)
             film->tries[report->ended - 1] = RENDERED;
         if (report->how == FAILED)
             film->tries[report->ended - 1]++;
-        if (report->how == FINISHED) {
-            film->times[0] += (double)report->seconds;
-            film->times[1] += 1;
-        }
+        film->work[1] += report->how == FINISHED;
     }
     for (int rank = 0; rank < size; rank++) {
         if (reports[rank].frame != NONE)
@@ -498,7 +496,7 @@ int main(int argc, char **argv)
     struct film film = {.frames = task.frames, .tries = checked(calloc((size_t)task.frames, 1))};
     double busy = 0; /* seconds in which this rank's povray made pictures */
     pcm_value("tries", film.tries, (size_t)film.frames);
-    pcm_value("times", film.times, sizeof film.times);
+    pcm_value("work", film.work, sizeof film.work);
     pcm_records("rendered", sizeof(struct rendered), keeper, NULL);
     pcm_value_per_rank("busy", &busy, sizeof busy, merge, NULL, NULL);
     pcm_on_exit(give_back, &task);
@@ -533,8 +531,8 @@ int main(int argc, char **argv)
             show(&film, reports, size);
             shown = MPI_Wtime();
         }
-        if (film.times[1] > 0)
-            pcm_remaining((long long)(count_open(&film) * film.times[0] / film.times[1] / SLICE) + 1);
+        if (film.work[1] > 0)
+            pcm_remaining(count_open(&film) * film.work[0] / film.work[1] + 1);
     }
     give_back(&task);
     size_t count = 0;
