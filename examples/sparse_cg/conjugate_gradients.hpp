@@ -68,12 +68,10 @@ template <typename Work> void together(Work work)
     MPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     if (first == size)
         return;
-    if (rank == first) {
+    if (rank == first)
         std::fprintf(stderr, "sparse_cg: %s\n", wrong.c_str());
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-    MPI_Barrier(MPI_COMM_WORLD); // MPI_Abort ends this process here, or the wait for a rank that is gone
-    std::_Exit(1);
+    MPI_Finalize();
+    std::exit(1);
 }
 
 inline std::vector<int> starts(const std::vector<int> &counts)

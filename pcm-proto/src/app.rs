@@ -38,9 +38,11 @@ pub mod environment {
     /// The site of the node.
     pub const SITE: &str = "PCM_SITE";
     /// Set where the cluster had nodes at several sites when the job began: collective operations cross a slow link
-    /// once. The same for all ranks of a job; [`NEVER_WIDE`] from the user leaves them to MPI.
+    /// once. The same for all ranks of a job. From the user: [`NEVER_WIDE`] leaves them to MPI, [`ALWAYS_WIDE`] leaves
+    /// none to MPI.
     pub const WIDE: &str = "PCM_WIDE";
     pub const NEVER_WIDE: &str = "no";
+    pub const ALWAYS_WIDE: &str = "always";
     /// Bits of sums do not depend on where ranks are. The same for all ranks of a job; from `pcmctl`.
     pub const REPRODUCIBLE: &str = "PCM_REPRODUCIBLE";
     /// What the process is to the layout it belongs to: absent for one of the first layout, [`NEWCOMER`] or

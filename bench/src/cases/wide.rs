@@ -3,8 +3,15 @@
 
 use super::bench::{Bench, Context, run_all};
 use limited_nodes::network::{FarSites, Network, Wire};
-use pcm_bench::{Failure, OwnCluster, Report, Samples, progress::Progress, trial};
-use std::{collections::BTreeMap, time::Duration};
+use pcm_bench::{Failure, OnPath, OwnCluster, Report, Samples, progress::Progress, trial};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    fs,
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
 use tempfile::TempDir;
 
 pub(super) const BENCH: Bench = Bench {
@@ -13,7 +20,7 @@ pub(super) const BENCH: Bench = Bench {
     run: |context| run_all(&PARTS, context),
 };
 
-pub(super) const PARTS: [Bench; 3] = [
+pub(super) const PARTS: [Bench; 4] = [
     Bench {
         name: "wide-sizes",
         about: "fourteen collective operations over four sites at 10 ms and 1 MB/s against MPI's own, by their sizes",
@@ -28,6 +35,11 @@ pub(super) const PARTS: [Bench; 3] = [
         name: "wide-inside",
         about: "what a collective operation of one site costs more in a job over two sites, in nanoseconds",
         run: inside,
+    },
+    Bench {
+        name: "wide-programs",
+        about: "heat2d and conjugate gradients over two sites at 10 ms and 1 MB/s: MPI's own, libpcm, and with agents",
+        run: programs,
     },
 ];
 
@@ -145,6 +157,77 @@ fn inside(context: &Context) -> Result<Report, Failure> {
         report.ratio(format!("{operation}: nanoseconds more"), more, "<= 30");
         report.series.extend([ours, mpi]);
     }
+    Ok(report)
+}
+
+/// How a program runs: with MPI's own operations, with those of libpcm, and with agents that know of sites, too.
+const WAYS: [(&str, &str, bool); 3] = [
+    ("MPI's own", "none", false),
+    ("libpcm", "none", true),
+    ("libpcm and agents", "nts", true),
+];
+
+/// So many ranks, two at each of two sites, find room at one.
+const RANKS: usize = 4;
+
+/// A quarter of the rounds: a run takes half a minute.
+const ROUNDS_SHARE: usize = 4;
+
+const HEAT2D: [&str; 6] = ["--rows", "512", "--cols", "512", "--iterations", "1500"];
+const CG_ROWS: &str = "2000";
+const CG_STEPS: &str = "16";
+
+/// Conjugate gradients on a mesh: the program and its arguments.
+fn conjugate_gradients(context: &Context, folder: &Path) -> Result<Vec<OsString>, Failure> {
+    let (program, matrix) = (folder.join("sparse_cg"), folder.join("mesh.mtx"));
+    let mut compiler = Command::new(context.program("pcmcxx"));
+    compiler.args(["-std=c++17", "-O3", "examples/sparse_cg/sparse_cg.cpp", "-o"]);
+    trial::must(compiler.arg(&program))?;
+    let mut mesh = Command::new("python3");
+    mesh.args(["examples/sparse_cg/mesh.py", CG_ROWS]);
+    let mesh = trial::run(BENCH.name, mesh, DEADLINE)?;
+    fs::write(&matrix, mesh).on("write", &matrix)?;
+    Ok(vec![program.into(), matrix.into(), CG_STEPS.into(), "0".into()])
+}
+
+fn programs(context: &Context) -> Result<Report, Failure> {
+    let (cluster, place) = up(context, &case(2, 10, 1, &[]), 2 * RANKS)?;
+    let heat2d = [context.program("heat2d-c").into()].into_iter();
+    let heat2d: Vec<OsString> = heat2d.chain(HEAT2D.map(OsString::from)).collect();
+    let conjugate_gradients = conjugate_gradients(context, place.path())?;
+    let rounds = context.rounds().div_ceil(ROUNDS_SHARE);
+    let mut report = Report::default();
+    let mut progress = Progress::begin("rounds");
+    for (name, words) in [("heat2d", heat2d), ("conjugate gradients", conjugate_gradients)] {
+        let mut times = WAYS.map(|(way, ..)| Samples::new(format!("{name}, {way}"), "s"));
+        for round in 0..rounds {
+            for (series, (_, policy, is_wide)) in times.iter_mut().zip(WAYS) {
+                let mut command = cluster.pcmctl(&["run", "-n", &RANKS.to_string(), "--quiet", "--policy", policy]);
+                if !is_wide {
+                    command.env("PCM_WIDE", "no");
+                }
+                command.arg("--").args(&words);
+                let began = Instant::now();
+                trial::run(BENCH.name, command, DEADLINE)?;
+                series.push(began.elapsed().as_secs_f64());
+            }
+            progress.at(round as u64 + 1, rounds as u64);
+        }
+        let [own, libpcm, agents] = &times;
+        for (way, other) in [("libpcm", libpcm), ("libpcm and agents", agents)] {
+            report.ratio(
+                format!("{name}: MPI's own / {way}"),
+                own.median() / other.median(),
+                None,
+            );
+        }
+        report.series.extend(times);
+    }
+    progress.clear();
+    cluster.down()?;
+    report.remarks = vec![format!(
+        "{RANKS} ranks on nodes of two sites in turn, {RANKS} nodes at each; the time from `pcmctl run` to its end"
+    )];
     Ok(report)
 }
 

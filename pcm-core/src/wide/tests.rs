@@ -413,3 +413,10 @@ fn blocks_of_all_come_to_all_wherever_they_lie() {
         }
     }
 }
+
+#[test]
+fn a_leader_joins_blocks_of_varied_lengths_only_for_many_ranks() {
+    let sites = |ranks: u64| Sites::new(&(0..2 * ranks).map(|rank| rank % 2).collect::<Vec<u64>>());
+    assert!(!sites(1).joining_pays() && !sites(4).joining_pays() && !sites(11).joining_pays());
+    assert!(sites(12).joining_pays() && sites(64).joining_pays());
+}

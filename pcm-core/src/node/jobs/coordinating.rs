@@ -33,11 +33,11 @@ const JOBS_MAX: usize = 1000;
 /// Says in a job's environment whether ranks may be far from each other, for all its ranks alike and for all its life.
 fn note_sites(spec: &mut JobSpec, are_several: bool) {
     let is_this = |(name, _): &(Vec<u8>, Vec<u8>)| name == environment::WIDE.as_bytes();
-    let never = spec.env.iter().rev().find(|pair| is_this(pair));
-    let is_never = never.is_some_and(|(_, value)| value == environment::NEVER_WIDE.as_bytes());
+    let asked = spec.env.iter().rfind(|pair| is_this(pair));
+    let value = asked.map_or_else(|| b"yes".to_vec(), |(_, value)| value.clone());
     spec.env.retain(|pair| !is_this(pair));
-    if are_several && !is_never {
-        spec.env.push((environment::WIDE.into(), b"yes".to_vec()));
+    if are_several && value != environment::NEVER_WIDE.as_bytes() {
+        spec.env.push((environment::WIDE.into(), value));
     }
 }
 

@@ -58,6 +58,14 @@ impl Blocks {
         !matches!(self.lengths, Lengths::Equal(..0))
     }
 
+    /// Where they go to or from a root, MPI sends blocks of varied lengths directly.
+    fn which(self) -> Which {
+        match self.lengths {
+            Lengths::Equal(_) => Which::OverSites,
+            Lengths::Varied(..) => Which::OverLargeSites,
+        }
+    }
+
     /// Whether what says how long they are is there.
     fn are_there(self) -> bool {
         match self.lengths {
@@ -257,10 +265,10 @@ fn in_turn(lengths: &[usize]) -> Vec<Block> {
 }
 
 /// An operation on blocks.
-fn operation(comm: MPI_Comm, form: Form, datatypes: &[MPI_Datatype]) -> Operation<'_> {
+fn operation(comm: MPI_Comm, which: Which, form: Form, datatypes: &[MPI_Datatype]) -> Operation<'_> {
     Operation {
         comm,
-        which: Which::OverSites,
+        which,
         form,
         datatypes,
         op: None,
@@ -276,7 +284,7 @@ unsafe fn to_root(
     let begin = move |wide: &Arc<Wide>| unsafe { gathered(wide, root.cast_unsigned(), elements, blocks) };
     let is_sound = |member| is_sound(member, Some(root), elements, blocks);
     // SAFETY: the caller's contract.
-    unsafe { operation(comm, form, &[elements.2, blocks.datatype]).go(is_sound, begin, own) }
+    unsafe { operation(comm, blocks.which(), form, &[elements.2, blocks.datatype]).go(is_sound, begin, own) }
 }
 
 unsafe fn from_root(
@@ -288,7 +296,7 @@ unsafe fn from_root(
     let begin = move |wide: &Arc<Wide>| unsafe { scattered(wide, root.cast_unsigned(), blocks, elements) };
     let is_sound = |member| is_sound(member, Some(root), elements, blocks);
     // SAFETY: the caller's contract.
-    unsafe { operation(comm, form, &[elements.2, blocks.datatype]).go(is_sound, begin, own) }
+    unsafe { operation(comm, blocks.which(), form, &[elements.2, blocks.datatype]).go(is_sound, begin, own) }
 }
 
 unsafe fn to_all(
@@ -300,7 +308,7 @@ unsafe fn to_all(
     let begin = move |wide: &Arc<Wide>| unsafe { gathered_everywhere(wide, elements, blocks) };
     let is_sound = |member: Member| blocks.has_count() && is_sound(member, None, elements, blocks);
     // SAFETY: the caller's contract.
-    unsafe { operation(comm, form, &[elements.2, blocks.datatype]).go(is_sound, begin, own) }
+    unsafe { operation(comm, Which::OverSites, form, &[elements.2, blocks.datatype]).go(is_sound, begin, own) }
 }
 
 unsafe fn between_all(
@@ -313,7 +321,7 @@ unsafe fn between_all(
     let is_sound =
         |member: Member| blocks.has_count() && is_sound(member, None, (given.buffer, 0, given.datatype), blocks);
     // SAFETY: the caller's contract.
-    unsafe { operation(comm, form, &[given.datatype, blocks.datatype]).go(is_sound, begin, own) }
+    unsafe { operation(comm, Which::OverSites, form, &[given.datatype, blocks.datatype]).go(is_sound, begin, own) }
 }
 
 pub(super) unsafe fn gather_equal(

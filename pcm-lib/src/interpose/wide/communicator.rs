@@ -52,6 +52,8 @@ enum Known {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Which {
     OverSites,
+    /// Where sites have so many ranks that joining their blocks pays.
+    OverLargeSites,
     /// Also those within a site, where bits must not depend on where ranks are.
     Sums,
 }
@@ -106,24 +108,30 @@ fn is_reproducible() -> bool {
     *IS_SO.get_or_init(|| env::var_os(environment::REPRODUCIBLE).is_some())
 }
 
+impl Which {
+    fn is_meant(self, sites: &Sites) -> bool {
+        match self {
+            Self::OverSites => sites.count() > 1,
+            Self::OverLargeSites => sites.count() > 1 && (sites.joining_pays() || is_always()),
+            Self::Sums => true,
+        }
+    }
+}
+
+/// Whether the user leaves no operation over sites to MPI.
+fn is_always() -> bool {
+    static IS_SO: OnceLock<bool> = OnceLock::new();
+    *IS_SO.get_or_init(|| env::var_os(environment::WIDE).is_some_and(|value| value == environment::ALWAYS_WIDE))
+}
+
 /// What to know of a communicator that is used for a collective operation; None where MPI's own serves.
 ///
 /// # Safety
 /// All ranks of the communicator call the same operation.
 #[inline]
-pub(super) unsafe fn over_sites(communicator: MPI_Comm) -> Option<Arc<Wide>> {
+pub(super) unsafe fn settled(communicator: MPI_Comm, which: Which) -> Option<Arc<Wide>> {
     // SAFETY: the caller's contract.
-    unsafe { known(communicator) }.filter(|wide| wide.sites.count() > 1)
-}
-
-/// The same for sums, which are also ours where their bits must not depend on where ranks are.
-///
-/// # Safety
-/// As [`over_sites`].
-#[inline]
-pub(super) unsafe fn for_sums(communicator: MPI_Comm) -> Option<Arc<Wide>> {
-    // SAFETY: the caller's contract.
-    unsafe { known(communicator) }
+    unsafe { known(communicator) }.filter(|wide| which.is_meant(&wide.sites))
 }
 
 unsafe fn known(communicator: MPI_Comm) -> Option<Arc<Wide>> {
@@ -152,8 +160,7 @@ pub(super) unsafe fn coming(communicator: MPI_Comm, which: Which) -> Option<Foun
     let known = lock().get(&word).cloned();
     match known {
         Some(Known::Settled(known)) => {
-            let is_meant = |wide: &Arc<Wide>| which == Which::Sums || wide.sites.count() > 1;
-            return known.filter(is_meant).map(Found::Known);
+            return known.filter(|wide| which.is_meant(&wide.sites)).map(Found::Known);
         }
         Some(Known::Coming(look)) => return Some(Found::Coming(look)),
         None => {}

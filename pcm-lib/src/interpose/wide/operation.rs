@@ -1,7 +1,7 @@
 //! An operation in its two forms: one that waits, and one that gives the program a request.
 #![allow(unsafe_code, reason = "calls MPI")]
 
-use super::communicator::{Member, Which, Wide, coming, for_sums, over_sites};
+use super::communicator::{Member, Which, Wide, coming, settled};
 use super::failed::Failed;
 use super::held::Held;
 use super::stage::{Stage, run};
@@ -41,10 +41,7 @@ impl Operation<'_> {
         let outcome = match self.form {
             Form::Waiting => {
                 // SAFETY: the caller's contract.
-                let wide = match self.which {
-                    Which::OverSites => unsafe { over_sites(self.comm) },
-                    Which::Sums => unsafe { for_sums(self.comm) },
-                };
+                let wide = unsafe { settled(self.comm, self.which) };
                 let Some(wide) = wide.filter(|wide| is_sound(wide.member())) else {
                     return own();
                 };
