@@ -4,7 +4,6 @@
 use crate::calibration::NodeSpeed;
 use crate::cpu_limit::CpuLimit;
 use crate::decide::tuning::Tuning;
-use crate::families::Families;
 use crate::own_node::OwnNode;
 use crate::protocol::agent::Agent;
 use crate::protocol::effects::Effect;
@@ -50,7 +49,6 @@ pub(crate) struct Shell {
     agent: Option<Agent>,
     ranks: Vec<(ProcessKey, u32)>,
     windows: RankWindows,
-    families: Families,
     cpu: BTreeMap<ProcessKey, RankSample>,
     speed: NodeSpeed,
     limit: Option<CpuLimit>,
@@ -72,7 +70,6 @@ impl Shell {
             agent: None,
             ranks: Vec::new(),
             windows: RankWindows::default(),
-            families: Families::default(),
             cpu: BTreeMap::new(),
             speed: NodeSpeed::known(0.0),
             limit: None,
@@ -197,7 +194,7 @@ impl Shell {
             self.limit_seen = Some(Instant::now());
             self.look_for_limit();
         }
-        let sample = sampling::take(&self.node.cpus, self.limit.as_ref(), &self.ranks, &mut self.families);
+        let sample = sampling::take(&self.node.cpus, self.limit.as_ref(), &self.ranks);
         self.cpu.clone_from(&sample.ranks);
         self.samples.push(sample);
         if self.samples.len() > LOOKS_PER_PROFILE {
