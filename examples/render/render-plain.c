@@ -54,7 +54,6 @@ struct report {
 /* A frame that is finished, and where. */
 struct rendered {
     int frame;
-    float seconds;
     char node[MPI_MAX_PROCESSOR_NAME];
 };
 
@@ -63,7 +62,7 @@ struct task {
     const char *scene, *folder;
     char **options; /* for povray, as the user gave them */
     char node[MPI_MAX_PROCESSOR_NAME];
-    int frames, digits, frame, is_there;
+    int frames, digits, frame;
     pid_t rank, povray; /* processes: this one, and povray or 0 */
     double begun, quiet_until;
 };
@@ -170,9 +169,8 @@ static void begin(struct task *task, int frame)
     task->frame = frame;
     task->begun = MPI_Wtime();
     frame_path(task, frame, path);
-    task->is_there = access(path, F_OK) == 0;
-    if (task->is_there)
-        return;
+    if (access(path, F_OK) == 0)
+        return; /* no povray is needed: `watch` reports it */
     task->povray = fork();
     if (task->povray < 0)
         fail("fork", strerror(errno));
@@ -219,8 +217,7 @@ static struct report end(struct task *task, int status)
 /* Waits until povray has computed for `seconds`, or has ended. */
 static struct report watch(struct task *task, double seconds)
 {
-    if (task->is_there) {
-        task->is_there = 0;
+    if (task->frame > 0 && task->povray <= 0) {
         struct report report = {.frame = NONE, .ended = task->frame, .how = WAS_THERE};
         task->frame = NONE;
         return report;
@@ -434,7 +431,7 @@ static int conclude(const struct task *task, const struct film *film, double bus
 static void note(const struct task *task, const struct report *report, struct rendered **rendered, size_t count)
 {
     struct rendered *all = *rendered = checked(realloc(*rendered, (count + 1) * sizeof *all));
-    all[count] = (struct rendered){.frame = report->ended, .seconds = report->seconds};
+    all[count] = (struct rendered){.frame = report->ended};
     memcpy(all[count].node, task->node, sizeof task->node);
 }
 

@@ -55,7 +55,6 @@ struct report {
 /* A frame that is finished, and where. */
 struct rendered {
     int frame;
-    float seconds;
     char node[MPI_MAX_PROCESSOR_NAME];
 };
 
@@ -64,7 +63,7 @@ struct task {
     const char *scene, *folder;
     char **options; /* for povray, as the user gave them */
     char node[MPI_MAX_PROCESSOR_NAME];
-    int frames, digits, frame, is_there;
+    int frames, digits, frame;
     pid_t rank, povray; /* processes: this one, and povray or 0 */
     double begun, quiet_until;
 };
@@ -171,9 +170,8 @@ static void begin(struct task *task, int frame)
     task->frame = frame;
     task->begun = MPI_Wtime();
     frame_path(task, frame, path);
-    task->is_there = access(path, F_OK) == 0;
-    if (task->is_there)
-        return;
+    if (access(path, F_OK) == 0)
+        return; /* no povray is needed: `watch` reports it */
     task->povray = fork();
     if (task->povray < 0)
         fail("fork", strerror(errno));
@@ -220,8 +218,7 @@ static struct report end(struct task *task, int status)
 /* Waits until povray has computed for `seconds`, or has ended. */
 static struct report watch(struct task *task, double seconds)
 {
-    if (task->is_there) {
-        task->is_there = 0;
+    if (task->frame > 0 && task->povray <= 0) {
         struct report report = {.frame = NONE, .ended = task->frame, .how = WAS_THERE};
         task->frame = NONE;
         return report;
@@ -452,7 +449,7 @@ static void note(const struct task *task, const struct report *report)
     size_t count = 0;
     pcm_record_data("rendered", &count);
     struct rendered *all = checked(pcm_records_resize("rendered", count + 1));
-    all[count] = (struct rendered){.frame = report->ended, .seconds = report->seconds};
+    all[count] = (struct rendered){.frame = report->ended};
     memcpy(all[count].node, task->node, sizeof task->node);
 }
 

@@ -178,8 +178,8 @@ pub fn for_python() -> Option<Vec<(&'static str, OsString)>> {
     ])
 }
 
-/// A node of every rank, and its process.
-fn ranks(cluster: &Cluster) -> Vec<(String, u32)> {
+/// A node of every rank of the cluster's first job, and its process.
+pub fn ranks(cluster: &Cluster) -> Vec<(String, u32)> {
     let rank = |rank: &Value| {
         Some((
             rank["node"].as_str()?.to_owned(),

@@ -1,7 +1,6 @@
 //! The render farm: a film of POV-Ray, rendered while nodes come, go and ranks die, is that of one process.
 
 use rustix::process::{Signal, getuid};
-use serde_json::Value;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -12,7 +11,7 @@ use tests::{
     background::Background,
     binaries::{built, mpiexec},
     cluster::{Cluster, LIMIT},
-    example::{compile, mpi_compiler, source},
+    example::{compile, mpi_compiler, ranks, source},
     limited, processes,
     skip::cannot_run,
     wait,
@@ -102,18 +101,6 @@ fn finished(folder: &Path) -> usize {
 
 fn wait_for_frames(folder: &Path, count: usize) {
     wait::until("more frames", FILM_LIMIT, || (finished(folder) >= count).then_some(()));
-}
-
-/// The processes of all ranks, by rank.
-fn ranks(cluster: &Cluster) -> Vec<(String, u32)> {
-    let told = cluster.json(&["ps", "farm"]);
-    let rank = |rank: &Value| Some((rank["node"].as_str()?.to_owned(), rank["pid"].as_u64()? as u32));
-    told["ranks"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(rank)
-        .collect()
 }
 
 /// Kills a rank and waits until the farm goes on.
