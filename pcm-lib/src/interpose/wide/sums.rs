@@ -126,6 +126,17 @@ impl Operands {
     }
 }
 
+/// An operation that combines.
+fn combining(comm: MPI_Comm, form: Form, datatype: &MPI_Datatype, op: MPI_Op) -> Operation<'_> {
+    Operation {
+        comm,
+        which: Which::Sums,
+        form,
+        datatypes: slice::from_ref(datatype),
+        op: Some(op),
+    }
+}
+
 /// One of the operations that combine: the root of those that have one, and its plan.
 unsafe fn sum(
     ((given, result, count, datatype, op), comm): (Sum, MPI_Comm),
@@ -154,15 +165,8 @@ unsafe fn sum(
         let result = if has_result { result } else { ptr::null_mut() };
         member.takes(count, root) && trial::combines((datatype, op), given, result)
     };
-    let operation = Operation {
-        comm,
-        which: Which::Sums,
-        form,
-        datatypes: &[datatype],
-        op: Some(op),
-    };
     // SAFETY: the caller's contract.
-    unsafe { operation.go(is_sound, begin, own) }
+    unsafe { combining(comm, form, &datatype, op).go(is_sound, begin, own) }
 }
 
 pub(super) unsafe fn reduce(
@@ -270,15 +274,8 @@ pub(super) unsafe fn reduce_scatter_block(
         let result = if count > 0 { result } else { ptr::null_mut() };
         member.takes(count, None) && trial::combines((datatype, op), given, result)
     };
-    let operation = Operation {
-        comm,
-        which: Which::Sums,
-        form,
-        datatypes: &[datatype],
-        op: Some(op),
-    };
     // SAFETY: the caller's contract.
-    unsafe { operation.go(is_sound, begin, own) }
+    unsafe { combining(comm, form, &datatype, op).go(is_sound, begin, own) }
 }
 
 pub(super) unsafe fn reduce_scatter(
@@ -306,15 +303,8 @@ pub(super) unsafe fn reduce_scatter(
     let is_sound = |member: Member| {
         !counts.is_null() && all(member.size).is_some() && trial::combines((datatype, op), given, ptr::null_mut())
     };
-    let operation = Operation {
-        comm,
-        which: Which::Sums,
-        form,
-        datatypes: &[datatype],
-        op: Some(op),
-    };
     // SAFETY: the caller's contract.
-    unsafe { operation.go(is_sound, begin, own) }
+    unsafe { combining(comm, form, &datatype, op).go(is_sound, begin, own) }
 }
 
 /// Each rank's part of the sum.
