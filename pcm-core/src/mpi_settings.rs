@@ -60,7 +60,7 @@ struct Given {
 }
 
 /// Each MPI reads those of its own name: the others do no harm.
-const ALWAYS: [Given; 3] = [
+const ALWAYS: [Given; 4] = [
     Given {
         name: "MPIR_CVAR_NO_COLLECTIVE_FINALIZE",
         value: "1",
@@ -75,6 +75,11 @@ const ALWAYS: [Given; 3] = [
         name: "I_MPI_THREAD_YIELD",
         value: "3",
         why: "Intel MPI: ranks that wait leave their CPU to others",
+    },
+    Given {
+        name: "I_MPI_SHM_SPIN_RATIO",
+        value: "4",
+        why: "Intel MPI: ranks started on one host look at the network at every fourth turn, not every ten thousandth",
     },
 ];
 

@@ -153,6 +153,23 @@ fn fifty_random_live_changes_keep_the_result_and_who_leaves_is_gone() {
     cluster.down();
 }
 
+/// Intel MPI looks at the network at every ten thousandth turn when its world began on one host: what is left of this job
+/// took two minutes then.
+#[test]
+fn a_program_bound_by_messages_is_as_fast_with_ranks_of_two_worlds() {
+    let cluster = Cluster::up(2);
+    let program = heat2d(&cluster);
+    let job = Malleable::start_with(&cluster, &program, 2, (150_000, 0), &[("PCM_MPI", &its_prefix())]);
+    let change = job.migrate(1, "n0");
+    assert_eq!(change["mode"], "live", "{change}");
+    let began = Instant::now();
+    job.ends_right();
+    let took = began.elapsed();
+    println!("after the change: {took:?}");
+    assert!(took < Duration::from_secs(30), "{took:?}");
+    cluster.down();
+}
+
 #[test]
 fn mpi_is_finalized_for_a_program_whose_ranks_have_changed() {
     let cluster = Cluster::up(2);
