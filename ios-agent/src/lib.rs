@@ -7,6 +7,7 @@ pub mod calibration;
 #[expect(clippy::disallowed_methods, reason = "shell: reads the files of the kernel")]
 pub mod cpu_limit;
 pub mod decide;
+pub mod families;
 pub mod own_node;
 pub mod policy;
 pub mod protocol;

@@ -1,19 +1,18 @@
 //! Takes samples of the node: its counters at this moment. Reads a handful of small files, nothing else.
 
-use crate::cpu_limit::CpuLimit;
+use crate::{cpu_limit::CpuLimit, families::Families};
 use pcm_proto::keeper::ProcessKey;
-use proc_files::ProcessStat;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 
-/// Counters of one rank.
+/// Counters of one rank and of the processes that it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RankSample {
     /// CPU time it used, all threads, in seconds.
     pub used_s: f64,
-    /// Time its main thread ran.
+    /// Time its main thread, and any of theirs, ran.
     pub run_ns: u64,
-    /// Time its main thread was ready but had no CPU.
+    /// Time these threads were ready but had no CPU.
     pub delay_ns: u64,
     /// Whether it stands back for others.
     pub is_niced: bool,
@@ -40,7 +39,7 @@ pub struct Sample {
 }
 
 /// Ticks per second of the counters in `/proc`; the same on every Linux.
-const TICKS_PER_S: f64 = 100.0;
+pub(crate) const TICKS_PER_S: f64 = 100.0;
 
 fn clock_s(clock: ClockId) -> f64 {
     let now = clock_gettime(clock);
@@ -48,9 +47,8 @@ fn clock_s(clock: ClockId) -> f64 {
 }
 
 /// Looks at the node with these CPUs and ranks, whose CPU time may be limited.
-pub fn take(cpus: &[u32], limit: Option<&CpuLimit>, ranks: &[(ProcessKey, u32)]) -> Sample {
-    let samples = ranks.iter().filter_map(|(key, pid)| Some((*key, rank(*pid)?)));
-    let ranks: BTreeMap<ProcessKey, RankSample> = samples.collect();
+pub fn take(cpus: &[u32], limit: Option<&CpuLimit>, ranks: &[(ProcessKey, u32)], families: &mut Families) -> Sample {
+    let ranks = families.look(ranks);
     let (busy_s, niced_s) = match limit {
         // Where the kernel does not count what a group takes, it is what its ranks take.
         Some(limit) => (
@@ -74,15 +72,4 @@ pub fn take(cpus: &[u32], limit: Option<&CpuLimit>, ranks: &[(ProcessKey, u32)])
         available_bytes: proc_files::available_bytes().unwrap_or(0),
         own_s: clock_s(ClockId::ProcessCPUTime),
     }
-}
-
-fn rank(pid: u32) -> Option<RankSample> {
-    let stat = ProcessStat::of(pid)?;
-    let (run_ns, delay_ns) = proc_files::run_and_delay_ns(pid).unwrap_or((0, 0));
-    Some(RankSample {
-        used_s: stat.cpu_ticks() as f64 / TICKS_PER_S,
-        run_ns,
-        delay_ns,
-        is_niced: stat.niceness > 0,
-    })
 }

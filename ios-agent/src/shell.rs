@@ -4,6 +4,7 @@
 use crate::calibration::NodeSpeed;
 use crate::cpu_limit::CpuLimit;
 use crate::decide::tuning::Tuning;
+use crate::families::Families;
 use crate::own_node::OwnNode;
 use crate::protocol::agent::Agent;
 use crate::protocol::effects::Effect;
@@ -49,6 +50,7 @@ pub(crate) struct Shell {
     agent: Option<Agent>,
     ranks: Vec<(ProcessKey, u32)>,
     windows: RankWindows,
+    families: Families,
     cpu: BTreeMap<ProcessKey, RankSample>,
     speed: NodeSpeed,
     limit: Option<CpuLimit>,
@@ -70,6 +72,7 @@ impl Shell {
             agent: None,
             ranks: Vec::new(),
             windows: RankWindows::default(),
+            families: Families::default(),
             cpu: BTreeMap::new(),
             speed: NodeSpeed::known(0.0),
             limit: None,
@@ -194,7 +197,7 @@ impl Shell {
             self.limit_seen = Some(Instant::now());
             self.look_for_limit();
         }
-        let sample = sampling::take(&self.node.cpus, self.limit.as_ref(), &self.ranks);
+        let sample = sampling::take(&self.node.cpus, self.limit.as_ref(), &self.ranks, &mut self.families);
         self.cpu.clone_from(&sample.ranks);
         self.samples.push(sample);
         if self.samples.len() > LOOKS_PER_PROFILE {

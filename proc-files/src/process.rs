@@ -19,12 +19,32 @@ fn numbers_in(folder: &str) -> impl Iterator<Item = u32> + use<> {
 
 /// The processes that the main thread of this one started or took over; nothing where the kernel does not say.
 pub fn children(pid: u32) -> Option<Vec<u32>> {
-    let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+    children_of_thread(pid, pid)
+}
+
+fn children_of_thread(pid: u32, thread: u32) -> Option<Vec<u32>> {
+    let list = fs::read_to_string(format!("/proc/{pid}/task/{thread}/children")).ok()?;
     Some(
         list.split_ascii_whitespace()
             .filter_map(|pid| pid.parse().ok())
             .collect(),
     )
+}
+
+/// The first of the processes that descend from this one, at most so many, without itself.
+pub fn descendants(pid: u32, count_max: usize) -> Vec<u32> {
+    let (mut found, mut looked_at) = (Vec::new(), pid);
+    for next in 0..=count_max {
+        for thread in threads(looked_at) {
+            found.extend(children_of_thread(looked_at, thread).unwrap_or_default());
+        }
+        found.truncate(count_max);
+        match found.get(next) {
+            Some(pid) => looked_at = *pid,
+            None => break,
+        }
+    }
+    found
 }
 
 /// The command line, words joined by blanks; empty for a process that has ended.
@@ -58,7 +78,12 @@ pub fn memory_bytes(pid: u32, name: &str) -> Option<u64> {
 
 /// Nanoseconds that its main thread ran, and that it was ready but had no CPU.
 pub fn run_and_delay_ns(pid: u32) -> Option<(u64, u64)> {
-    let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
+    thread_run_and_delay_ns(pid, pid)
+}
+
+/// The same of any of its threads.
+pub fn thread_run_and_delay_ns(pid: u32, thread: u32) -> Option<(u64, u64)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
     let mut fields = text.split_ascii_whitespace();
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
@@ -118,6 +143,27 @@ mod tests {
         assert_eq!((memory_bytes(u32::MAX, "VmRSS"), program_name(u32::MAX)), (None, None));
         assert_eq!((kernel_function(u32::MAX), run_and_delay_ns(u32::MAX)), (None, None));
         assert_eq!(command_line(u32::MAX), "");
+    }
+
+    #[test]
+    fn children_of_children_descend_from_a_process() {
+        let script = "sleep 60 & sh -c 'sleep 60 & wait' & wait";
+        let mut shell = Command::new("sh").args(["-c", script]).spawn().unwrap();
+        let mut all = Vec::new();
+        for _ in 0..1000 {
+            all = descendants(shell.id(), 9);
+            if all.len() == 3 {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        assert_eq!(all.len(), 3);
+        assert_eq!(descendants(shell.id(), 2), all[..2]);
+        assert!(descendants(shell.id(), 0).is_empty());
+        for pid in all {
+            assert!(Command::new("kill").arg(pid.to_string()).status().unwrap().success());
+        }
+        shell.wait().unwrap();
     }
 
     #[test]

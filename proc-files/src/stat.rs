@@ -15,6 +15,8 @@ pub struct ProcessStat {
     pub user_ticks: u64,
     /// CPU time of all its threads in system mode, in ticks.
     pub system_ticks: u64,
+    /// CPU time of children that have ended and that it has waited for, and of theirs.
+    pub children_ticks: u64,
     /// How far it gives way to others: 0 is usual, 19 the most.
     pub niceness: i32,
     /// When it began, in ticks since the machine booted: tells it from a later process with its number.
@@ -37,6 +39,7 @@ impl ProcessStat {
             group: fields.get(2)?.parse().ok()?,
             user_ticks: fields.get(11)?.parse().ok()?,
             system_ticks: fields.get(12)?.parse().ok()?,
+            children_ticks: fields.get(13)?.parse::<u64>().ok()? + fields.get(14)?.parse::<u64>().ok()?,
             niceness: fields.get(16)?.parse().ok()?,
             begun_ticks: fields.get(19)?.parse().ok()?,
         })
@@ -59,13 +62,14 @@ mod tests {
 
     #[test]
     fn a_process_name_with_brackets_does_not_shift_the_fields() {
-        let stat = "17 (a) b) R 1 2 3 4 5 6 7 8 9 10 100 20 0 0 25 5 1 0 777 9";
+        let stat = "17 (a) b) R 1 2 3 4 5 6 7 8 9 10 100 20 3 4 25 5 1 0 777 9";
         let expected = ProcessStat {
             state: 'R',
             parent: 1,
             group: 2,
             user_ticks: 100,
             system_ticks: 20,
+            children_ticks: 7,
             niceness: 5,
             begun_ticks: 777,
         };
