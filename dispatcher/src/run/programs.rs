@@ -49,6 +49,9 @@ pub(crate) fn programs(ranks: u32, words: &[OsString]) -> Result<Vec<Program>, F
             let place = if programs.is_empty() { "'--'" } else { "': -n N'" };
             return Err(Failure::usage(format!("no program is given: write it after {place}")));
         };
+        if file.as_bytes().starts_with(b"-") {
+            return Err(no_option(&file.to_string_lossy()));
+        }
         programs.push(Program {
             ranks,
             file: file.clone(),
@@ -61,6 +64,17 @@ pub(crate) fn programs(ranks: u32, words: &[OsString]) -> Result<Vec<Program>, F
         ranks = number_of_ranks(number)?;
         rest = words;
     }
+}
+
+/// What stands where a program should be is an option of others or mistyped.
+fn no_option(word: &str) -> Failure {
+    let for_variables = ["-x", "-env", "--env", "-genv"].contains(&word);
+    let hint = if for_variables {
+        "ranks have the environment of pcmctl, as in 'X=1 pcmctl run ...'".to_owned()
+    } else {
+        format!("'pcmctl run --help' lists all; a program of this name is './{word}'")
+    };
+    Failure::usage(format!("'pcmctl run' has no option {word}: {hint}"))
 }
 
 fn is_end(words: &[OsString]) -> bool {
@@ -104,6 +118,13 @@ mod tests {
         };
         let programs = programs(ranks, &words).map_err(|failure| failure.to_string())?;
         Ok(programs.into_iter().map(shown).collect())
+    }
+
+    #[test]
+    fn an_option_of_others_is_not_taken_for_a_program() {
+        let refused = |words: &str| read(1, words).unwrap_err();
+        assert!(refused("-x A=1 ./a").contains("no option -x: ranks have the environment of pcmctl"));
+        assert!(refused("./a : -n 2 --lable ./b").contains("'pcmctl run --help' lists all"));
     }
 
     #[test]
