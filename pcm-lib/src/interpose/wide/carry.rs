@@ -107,16 +107,30 @@ impl Carrier {
     pub(super) fn carry(mut self) -> Result<(), Failed> {
         let outcome = loop {
             match self.go_on(Look::Free) {
+                Ok(false) if self.are_last() => break self.wait_for_all().map(|()| true),
                 // MPI's own wait for one of several never gives the CPU away.
-                Ok(false) => waiting::sched_yield(),
+                Ok(false) => _ = waiting::sched_yield(),
                 outcome => break outcome,
-            };
+            }
         };
         if self.is_busy() {
             // An error has ended it in the middle.
             std::mem::forget(self);
         }
         outcome.map(drop)
+    }
+
+    /// Whether nothing is to be done once the messages under way have come.
+    fn are_last(&self) -> bool {
+        self.steps.iter().all(|number| self.followers[*number].is_empty())
+    }
+
+    fn wait_for_all(&mut self) -> Result<(), Failed> {
+        let (count, requests) = (data_count(self.requests.len())?, self.requests.as_mut_ptr());
+        // SAFETY: there are so many requests.
+        Failed::unless(unsafe { mpi_abi::PMPI_Waitall(count, requests, mpi_abi::MPI_STATUSES_IGNORE) })?;
+        self.forget_complete();
+        Ok(())
     }
 
     /// As far as it goes without waiting; says whether the end is reached. May be called inside MPI.
