@@ -9,8 +9,10 @@ use crate::{
 };
 use std::{
     env, fs,
+    panic::resume_unwind,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    thread,
 };
 
 /// Makes code count where it has been, for libFuzzer; debug assertions make more of what is wrong stop it.
@@ -20,6 +22,9 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
 
 /// libFuzzer's line with the number of inputs it has tried.
 const TRIED: &str = "stat::number_of_executed_units:";
+
+/// Each computes on one CPU.
+const SIDE_BY_SIDE: usize = 2;
 
 /// Runs the target called `name`, or all of them, for `seconds` each.
 pub(crate) fn run(repository: &Repository, name: Option<&str>, seconds: u32) -> Result<(), Failure> {
@@ -38,10 +43,18 @@ pub(crate) fn run(repository: &Repository, name: Option<&str>, seconds: u32) -> 
     let folder = repository.target.join("fuzz");
     let machine = machine()?;
     build(repository, &folder, &machine, name)?;
-    for target in chosen {
-        let program = folder.join(&machine).join("release").join(&target);
-        let tried = explore(&program, &folder, &target, seconds)?;
+    let one = |target: &String| {
+        let program = folder.join(&machine).join("release").join(target);
+        let tried = explore(&program, &folder, target, seconds)?;
         println!("fuzz {target}: {tried} inputs in {seconds} s, nothing found");
+        Ok(())
+    };
+    for side_by_side in chosen.chunks(SIDE_BY_SIDE) {
+        thread::scope(|scope| {
+            let running: Vec<_> = side_by_side.iter().map(|target| scope.spawn(|| one(target))).collect();
+            let mut running = running.into_iter();
+            running.try_for_each(|target| target.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        })?;
     }
     Ok(())
 }
