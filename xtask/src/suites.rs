@@ -52,9 +52,6 @@ const OF_TARGETS: [(Suite, &str); 5] = [
 /// Suites that need more of a machine than the others.
 const NEEDS_OTHERS: [Suite; 2] = [Suite::Rdma, Suite::Slurm];
 
-/// Tests of the suite rdma that run side by side: their emulated guests wait most of the time.
-const OF_GUESTS_AT_ONCE: &str = "3";
-
 /// What the suite slurm starts; its tests name them, too, where they are missing.
 const SLURM_PACKAGES: &str = "slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins";
 
@@ -150,7 +147,6 @@ pub(crate) fn run(repository: &Repository, environment: &Environment, chosen: Ch
         cargo.current_dir(&repository.root).env("PCM_SKIPPED_LOG", &skipped_log);
         cargo.args(["test", "--no-fail-fast"]).args(arguments).args(filter);
         cargo.envs(rounds.map(|rounds| (ROUNDS_VARIABLE, rounds.to_string())));
-        cargo.envs((suite == Suite::Rdma).then_some(("RUST_TEST_THREADS", OF_GUESTS_AT_ONCE)));
         cargo.envs(own.as_ref().map(|own| ("PCM_XTASK", own)));
         cargo.envs(checked.as_ref().map(|folder| ("PCM_BIN_DIR", folder)));
         let of_others = repository.root.join(LEAKS_OF_OTHERS);
