@@ -48,7 +48,7 @@ impl Family {
             threads.extend(proc_files::threads(pid).map(|thread| (pid, thread)));
         }
         let turns = threads.into_iter().filter_map(|(pid, thread)| {
-            let turns = proc_files::thread_run_and_delay_ns(pid, thread)?;
+            let turns = proc_files::run_and_delay_ns(pid, thread)?;
             Some((thread, turns))
         });
         self.add(turns.collect());

@@ -14,6 +14,6 @@ pub use machine::{CpuTicks, available_bytes, cpu_pressure_us, cpu_ticks, free_sw
 pub use maps::{MappedFile, Mapping, mapped_files, mapping_at, mappings};
 pub use process::{
     children, command_line, descendants, file_count, kernel_function, memory_bytes, pids, program_name, real_user,
-    run_and_delay_ns, thread_run_and_delay_ns, threads, tracer,
+    run_and_delay_ns, threads, tracer,
 };
 pub use stat::ProcessStat;

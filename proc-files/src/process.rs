@@ -76,13 +76,8 @@ pub fn memory_bytes(pid: u32, name: &str) -> Option<u64> {
     kibibytes(&String::from_utf8_lossy(&status), name)
 }
 
-/// Nanoseconds that its main thread ran, and that it was ready but had no CPU.
-pub fn run_and_delay_ns(pid: u32) -> Option<(u64, u64)> {
-    thread_run_and_delay_ns(pid, pid)
-}
-
-/// The same of any of its threads.
-pub fn thread_run_and_delay_ns(pid: u32, thread: u32) -> Option<(u64, u64)> {
+/// Nanoseconds that one of its threads ran, and that it was ready but had no CPU.
+pub fn run_and_delay_ns(pid: u32, thread: u32) -> Option<(u64, u64)> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
     let mut fields = text.split_ascii_whitespace();
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
@@ -133,7 +128,7 @@ mod tests {
         assert!(threads(id()).any(|thread| thread == id()));
         assert!(file_count(id()).is_some_and(|files| files > 2));
         assert!(memory_bytes(id(), "VmRSS").is_some_and(|bytes| bytes > 1 << 20));
-        assert!(run_and_delay_ns(id()).is_some());
+        assert!(run_and_delay_ns(id(), id()).is_some());
         assert!(!command_line(id()).is_empty());
     }
 
@@ -141,7 +136,10 @@ mod tests {
     fn a_process_that_is_gone_has_nothing() {
         assert_eq!((children(u32::MAX), file_count(u32::MAX)), (None, None));
         assert_eq!((memory_bytes(u32::MAX, "VmRSS"), program_name(u32::MAX)), (None, None));
-        assert_eq!((kernel_function(u32::MAX), run_and_delay_ns(u32::MAX)), (None, None));
+        assert_eq!(
+            (kernel_function(u32::MAX), run_and_delay_ns(u32::MAX, u32::MAX)),
+            (None, None)
+        );
         assert_eq!(command_line(u32::MAX), "");
     }
 
