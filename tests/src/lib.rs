@@ -8,6 +8,7 @@ pub mod background;
 pub mod binaries;
 pub mod browser;
 pub mod c_program;
+pub mod cell;
 pub mod cluster;
 pub mod cluster_simulation;
 pub mod conformance;

@@ -1,46 +1,25 @@
 //! heat2d in Fortran and in Python on a real Intel MPI: over Intel's own bindings, over those of an MPICH, and over
-//! mpi4py. Each changes live at random, loses a rank, and computes the bits of an undisturbed run. `PCM_CHAOS_ROUNDS`
-//! (`cargo xtask test system --rounds N`) asks for another number of changes.
+//! mpi4py. Each changes live at random, loses a rank, and computes the bits of an undisturbed run.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 use std::path::Path;
 use tests::{
-    asked,
+    cell::{self, PACE},
     cluster::{Cluster, LIMIT},
-    crashing,
     example::{compile, for_python, source},
     fortran::{self, Binding, MPI, MPI_F08, MPIF_H},
     intel, limited,
-    malleable::Malleable,
-    random_changes::{self, NODES},
+    random_changes::NODES,
 };
-
-/// Changes of a normal run: more of them are made with the program in C.
-const CHANGES: u32 = 6;
-
-/// Iterations for so many changes, and their sleep in microseconds: longer than the changes, each of which starts
-/// processes in half a second, on a busy machine.
-const PACE: (u64, u32) = (8000, 700);
 
 /// A process that is a Python program starts in a second or two.
 const PACE_OF_PYTHON: (u64, u32) = (8000, 2000);
 
 fn survives(cluster: &Cluster, program: &Path, pace: (u64, u32), more: &[(&str, &str)]) {
-    let (program, prefix) = (program.to_str().expect("UTF-8"), intel::prefix());
+    let prefix = intel::prefix();
     let mut variables = vec![("PCM_MPI", prefix.to_str().expect("UTF-8"))];
     variables.extend(more);
-    let asked = asked::number("PCM_CHAOS_ROUNDS").map(|changes| changes.try_into().expect("a number of changes"));
-    let changes: u32 = asked.unwrap_or(CHANGES);
-    let (iterations, sleep_us) = pace;
-    let pace = (iterations * u64::from(changes.div_ceil(CHANGES)), sleep_us);
-    let job = Malleable::start_with(cluster, program, 2, pace, &variables);
-    let maps = std::fs::read_to_string(format!("/proc/{}/maps", job.ranks()[0].pid)).expect("the rank lives");
-    assert!(
-        maps.contains("/.mpi-intel/lib/libmpi.so.12") && !maps.contains("/.mpi/"),
-        "{maps}"
-    );
-    random_changes::survives(cluster, job, changes);
-    crashing::loses_a_rank_and_ends_right(cluster, program, &variables);
+    cell::survives(cluster, program, pace, &prefix.join("lib"), &variables);
 }
 
 fn over_intels(binding: Binding) {
