@@ -55,6 +55,7 @@ pub const MPI_ERR_COUNT: c_int = 2;
 pub const MPI_ERR_COMM: c_int = 5;
 pub const MPI_ERR_OTHER: c_int = 15;
 pub const MPI_ERR_INTERN: c_int = 16;
+pub const MPI_ERR_REQUEST: c_int = 19;
 pub const MPI_ERR_NAME: c_int = 33;
 pub const MPI_ERR_SPAWN: c_int = 42;
 pub const MPI_ERR_UNSUPPORTED_OPERATION: c_int = 44;

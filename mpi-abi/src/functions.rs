@@ -31,60 +31,15 @@ macro_rules! of_mpi {
     };
 }
 
+#[path = "collectives.rs"]
+mod collectives;
+pub use collectives::*;
+
 of_mpi! {
     pub fn PMPI_Abort(comm: MPI_Comm, errorcode: c_int) -> c_int;
     pub fn PMPI_Add_error_class(errorclass: *mut c_int) -> c_int;
     pub fn PMPI_Add_error_code(errorclass: c_int, errorcode: *mut c_int) -> c_int;
     pub fn PMPI_Add_error_string(errorcode: c_int, string: *const c_char) -> c_int;
-    pub fn PMPI_Allgather(
-        sendbuf: *const c_void,
-        sendcount: c_int,
-        sendtype: MPI_Datatype,
-        recvbuf: *mut c_void,
-        recvcount: c_int,
-        recvtype: MPI_Datatype,
-        comm: MPI_Comm,
-    ) -> c_int;
-    pub fn PMPI_Allreduce(
-        sendbuf: *const c_void,
-        recvbuf: *mut c_void,
-        count: c_int,
-        datatype: MPI_Datatype,
-        op: MPI_Op,
-        comm: MPI_Comm,
-    ) -> c_int;
-    pub fn PMPI_Allgatherv(
-        sendbuf: *const c_void,
-        sendcount: c_int,
-        sendtype: MPI_Datatype,
-        recvbuf: *mut c_void,
-        recvcounts: *const c_int,
-        displs: *const c_int,
-        recvtype: MPI_Datatype,
-        comm: MPI_Comm,
-    ) -> c_int;
-    pub fn PMPI_Alltoall(
-        sendbuf: *const c_void,
-        sendcount: c_int,
-        sendtype: MPI_Datatype,
-        recvbuf: *mut c_void,
-        recvcount: c_int,
-        recvtype: MPI_Datatype,
-        comm: MPI_Comm,
-    ) -> c_int;
-    pub fn PMPI_Alltoallv(
-        sendbuf: *const c_void,
-        sendcounts: *const c_int,
-        sdispls: *const c_int,
-        sendtype: MPI_Datatype,
-        recvbuf: *mut c_void,
-        recvcounts: *const c_int,
-        rdispls: *const c_int,
-        recvtype: MPI_Datatype,
-        comm: MPI_Comm,
-    ) -> c_int;
-    pub fn PMPI_Barrier(comm: MPI_Comm) -> c_int;
-    pub fn PMPI_Bcast(buffer: *mut c_void, count: c_int, datatype: MPI_Datatype, root: c_int, comm: MPI_Comm) -> c_int;
     pub fn PMPI_Cancel(request: *mut MPI_Request) -> c_int;
     pub fn PMPI_Close_port(port_name: *const c_char) -> c_int;
     pub fn PMPI_Comm_accept(
@@ -166,37 +121,8 @@ of_mpi! {
     pub fn PMPI_Errhandler_free(errhandler: *mut MPI_Errhandler) -> c_int;
     pub fn PMPI_Error_class(errorcode: c_int, errorclass: *mut c_int) -> c_int;
     pub fn PMPI_Error_string(errorcode: c_int, string: *mut c_char, resultlen: *mut c_int) -> c_int;
-    pub fn PMPI_Exscan(
-        sendbuf: *const c_void,
-        recvbuf: *mut c_void,
-        count: c_int,
-        datatype: MPI_Datatype,
-        op: MPI_Op,
-        comm: MPI_Comm,
-    ) -> c_int;
     pub fn PMPI_Finalize() -> c_int;
     pub fn PMPI_Finalized(flag: *mut c_int) -> c_int;
-    pub fn PMPI_Gather(
-        sendbuf: *const c_void,
-        sendcount: c_int,
-        sendtype: MPI_Datatype,
-        recvbuf: *mut c_void,
-        recvcount: c_int,
-        recvtype: MPI_Datatype,
-        root: c_int,
-        comm: MPI_Comm,
-    ) -> c_int;
-    pub fn PMPI_Gatherv(
-        sendbuf: *const c_void,
-        sendcount: c_int,
-        sendtype: MPI_Datatype,
-        recvbuf: *mut c_void,
-        recvcounts: *const c_int,
-        displs: *const c_int,
-        recvtype: MPI_Datatype,
-        root: c_int,
-        comm: MPI_Comm,
-    ) -> c_int;
     pub fn PMPI_Get_count(status: *const MPI_Status, datatype: MPI_Datatype, count: *mut c_int) -> c_int;
     pub fn PMPI_Get_library_version(version: *mut c_char, resultlen: *mut c_int) -> c_int;
     pub fn PMPI_Get_processor_name(name: *mut c_char, resultlen: *mut c_int) -> c_int;
@@ -223,58 +149,6 @@ of_mpi! {
         group2: MPI_Group,
         ranks2: *mut c_int,
     ) -> c_int;
-    pub fn PMPI_Iallgather(
-        sendbuf: *const c_void,
-        sendcount: c_int,
-        sendtype: MPI_Datatype,
-        recvbuf: *mut c_void,
-        recvcount: c_int,
-        recvtype: MPI_Datatype,
-        comm: MPI_Comm,
-        request: *mut MPI_Request,
-    ) -> c_int;
-    pub fn PMPI_Iallgatherv(
-        sendbuf: *const c_void,
-        sendcount: c_int,
-        sendtype: MPI_Datatype,
-        recvbuf: *mut c_void,
-        recvcounts: *const c_int,
-        displs: *const c_int,
-        recvtype: MPI_Datatype,
-        comm: MPI_Comm,
-        request: *mut MPI_Request,
-    ) -> c_int;
-    pub fn PMPI_Iallreduce(
-        sendbuf: *const c_void,
-        recvbuf: *mut c_void,
-        count: c_int,
-        datatype: MPI_Datatype,
-        op: MPI_Op,
-        comm: MPI_Comm,
-        request: *mut MPI_Request,
-    ) -> c_int;
-    pub fn PMPI_Ialltoall(
-        sendbuf: *const c_void,
-        sendcount: c_int,
-        sendtype: MPI_Datatype,
-        recvbuf: *mut c_void,
-        recvcount: c_int,
-        recvtype: MPI_Datatype,
-        comm: MPI_Comm,
-        request: *mut MPI_Request,
-    ) -> c_int;
-    pub fn PMPI_Ialltoallv(
-        sendbuf: *const c_void,
-        sendcounts: *const c_int,
-        sdispls: *const c_int,
-        sendtype: MPI_Datatype,
-        recvbuf: *mut c_void,
-        recvcounts: *const c_int,
-        rdispls: *const c_int,
-        recvtype: MPI_Datatype,
-        comm: MPI_Comm,
-        request: *mut MPI_Request,
-    ) -> c_int;
     pub fn PMPI_Ialltoallv_c(
         sendbuf: *const c_void,
         sendcounts: *const MPI_Count,
@@ -284,47 +158,6 @@ of_mpi! {
         recvcounts: *const MPI_Count,
         rdispls: *const MPI_Aint,
         recvtype: MPI_Datatype,
-        comm: MPI_Comm,
-        request: *mut MPI_Request,
-    ) -> c_int;
-    pub fn PMPI_Ibarrier(comm: MPI_Comm, request: *mut MPI_Request) -> c_int;
-    pub fn PMPI_Ibcast(
-        buffer: *mut c_void,
-        count: c_int,
-        datatype: MPI_Datatype,
-        root: c_int,
-        comm: MPI_Comm,
-        request: *mut MPI_Request,
-    ) -> c_int;
-    pub fn PMPI_Iexscan(
-        sendbuf: *const c_void,
-        recvbuf: *mut c_void,
-        count: c_int,
-        datatype: MPI_Datatype,
-        op: MPI_Op,
-        comm: MPI_Comm,
-        request: *mut MPI_Request,
-    ) -> c_int;
-    pub fn PMPI_Igather(
-        sendbuf: *const c_void,
-        sendcount: c_int,
-        sendtype: MPI_Datatype,
-        recvbuf: *mut c_void,
-        recvcount: c_int,
-        recvtype: MPI_Datatype,
-        root: c_int,
-        comm: MPI_Comm,
-        request: *mut MPI_Request,
-    ) -> c_int;
-    pub fn PMPI_Igatherv(
-        sendbuf: *const c_void,
-        sendcount: c_int,
-        sendtype: MPI_Datatype,
-        recvbuf: *mut c_void,
-        recvcounts: *const c_int,
-        displs: *const c_int,
-        recvtype: MPI_Datatype,
-        root: c_int,
         comm: MPI_Comm,
         request: *mut MPI_Request,
     ) -> c_int;
@@ -368,67 +201,7 @@ of_mpi! {
         comm: MPI_Comm,
         request: *mut MPI_Request,
     ) -> c_int;
-    pub fn PMPI_Ireduce(
-        sendbuf: *const c_void,
-        recvbuf: *mut c_void,
-        count: c_int,
-        datatype: MPI_Datatype,
-        op: MPI_Op,
-        root: c_int,
-        comm: MPI_Comm,
-        request: *mut MPI_Request,
-    ) -> c_int;
-    pub fn PMPI_Ireduce_scatter(
-        sendbuf: *const c_void,
-        recvbuf: *mut c_void,
-        recvcounts: *const c_int,
-        datatype: MPI_Datatype,
-        op: MPI_Op,
-        comm: MPI_Comm,
-        request: *mut MPI_Request,
-    ) -> c_int;
-    pub fn PMPI_Ireduce_scatter_block(
-        sendbuf: *const c_void,
-        recvbuf: *mut c_void,
-        recvcount: c_int,
-        datatype: MPI_Datatype,
-        op: MPI_Op,
-        comm: MPI_Comm,
-        request: *mut MPI_Request,
-    ) -> c_int;
     pub fn PMPI_Is_thread_main(flag: *mut c_int) -> c_int;
-    pub fn PMPI_Iscan(
-        sendbuf: *const c_void,
-        recvbuf: *mut c_void,
-        count: c_int,
-        datatype: MPI_Datatype,
-        op: MPI_Op,
-        comm: MPI_Comm,
-        request: *mut MPI_Request,
-    ) -> c_int;
-    pub fn PMPI_Iscatter(
-        sendbuf: *const c_void,
-        sendcount: c_int,
-        sendtype: MPI_Datatype,
-        recvbuf: *mut c_void,
-        recvcount: c_int,
-        recvtype: MPI_Datatype,
-        root: c_int,
-        comm: MPI_Comm,
-        request: *mut MPI_Request,
-    ) -> c_int;
-    pub fn PMPI_Iscatterv(
-        sendbuf: *const c_void,
-        sendcounts: *const c_int,
-        displs: *const c_int,
-        sendtype: MPI_Datatype,
-        recvbuf: *mut c_void,
-        recvcount: c_int,
-        recvtype: MPI_Datatype,
-        root: c_int,
-        comm: MPI_Comm,
-        request: *mut MPI_Request,
-    ) -> c_int;
     pub fn PMPI_Isend(
         buf: *const c_void,
         count: c_int,
@@ -454,14 +227,14 @@ of_mpi! {
     pub fn PMPI_Pack_size(incount: c_int, datatype: MPI_Datatype, comm: MPI_Comm, size: *mut c_int) -> c_int;
     pub fn PMPI_Publish_name(service_name: *const c_char, info: MPI_Info, port_name: *const c_char) -> c_int;
     pub fn PMPI_Query_thread(provided: *mut c_int) -> c_int;
-    pub fn PMPI_Reduce(
-        sendbuf: *const c_void,
-        recvbuf: *mut c_void,
+    pub fn PMPI_Recv_init(
+        buf: *mut c_void,
         count: c_int,
         datatype: MPI_Datatype,
-        op: MPI_Op,
-        root: c_int,
+        source: c_int,
+        tag: c_int,
         comm: MPI_Comm,
+        request: *mut MPI_Request,
     ) -> c_int;
     pub fn PMPI_Reduce_local(
         inbuf: *const c_void,
@@ -470,51 +243,27 @@ of_mpi! {
         datatype: MPI_Datatype,
         op: MPI_Op,
     ) -> c_int;
-    pub fn PMPI_Reduce_scatter(
-        sendbuf: *const c_void,
-        recvbuf: *mut c_void,
-        recvcounts: *const c_int,
-        datatype: MPI_Datatype,
-        op: MPI_Op,
-        comm: MPI_Comm,
-    ) -> c_int;
-    pub fn PMPI_Reduce_scatter_block(
-        sendbuf: *const c_void,
-        recvbuf: *mut c_void,
-        recvcount: c_int,
-        datatype: MPI_Datatype,
-        op: MPI_Op,
-        comm: MPI_Comm,
-    ) -> c_int;
     pub fn PMPI_Request_free(request: *mut MPI_Request) -> c_int;
-    pub fn PMPI_Scan(
-        sendbuf: *const c_void,
-        recvbuf: *mut c_void,
+    pub fn PMPI_Request_get_status(request: MPI_Request, flag: *mut c_int, status: *mut MPI_Status) -> c_int;
+    pub fn PMPI_Request_get_status_all(
         count: c_int,
-        datatype: MPI_Datatype,
-        op: MPI_Op,
-        comm: MPI_Comm,
+        array_of_requests: *const MPI_Request,
+        flag: *mut c_int,
+        array_of_statuses: *mut MPI_Status,
     ) -> c_int;
-    pub fn PMPI_Scatter(
-        sendbuf: *const c_void,
-        sendcount: c_int,
-        sendtype: MPI_Datatype,
-        recvbuf: *mut c_void,
-        recvcount: c_int,
-        recvtype: MPI_Datatype,
-        root: c_int,
-        comm: MPI_Comm,
+    pub fn PMPI_Request_get_status_any(
+        count: c_int,
+        array_of_requests: *const MPI_Request,
+        indx: *mut c_int,
+        flag: *mut c_int,
+        status: *mut MPI_Status,
     ) -> c_int;
-    pub fn PMPI_Scatterv(
-        sendbuf: *const c_void,
-        sendcounts: *const c_int,
-        displs: *const c_int,
-        sendtype: MPI_Datatype,
-        recvbuf: *mut c_void,
-        recvcount: c_int,
-        recvtype: MPI_Datatype,
-        root: c_int,
-        comm: MPI_Comm,
+    pub fn PMPI_Request_get_status_some(
+        incount: c_int,
+        array_of_requests: *const MPI_Request,
+        outcount: *mut c_int,
+        array_of_indices: *mut c_int,
+        array_of_statuses: *mut MPI_Status,
     ) -> c_int;
     pub fn PMPI_Sendrecv(
         sendbuf: *const c_void,
@@ -534,9 +283,17 @@ of_mpi! {
     pub fn PMPI_Session_finalize(session: *mut MPI_Session) -> c_int;
     pub fn PMPI_Session_get_pset_info(session: MPI_Session, pset_name: *const c_char, info: *mut MPI_Info) -> c_int;
     pub fn PMPI_Session_init(info: MPI_Info, errhandler: MPI_Errhandler, session: *mut MPI_Session) -> c_int;
+    pub fn PMPI_Start(request: *mut MPI_Request) -> c_int;
+    pub fn PMPI_Startall(count: c_int, array_of_requests: *mut MPI_Request) -> c_int;
     pub fn PMPI_Status_set_cancelled(status: *mut MPI_Status, flag: c_int) -> c_int;
     pub fn PMPI_Status_set_elements(status: *mut MPI_Status, datatype: MPI_Datatype, count: c_int) -> c_int;
     pub fn PMPI_Test(request: *mut MPI_Request, flag: *mut c_int, status: *mut MPI_Status) -> c_int;
+    pub fn PMPI_Testall(
+        count: c_int,
+        array_of_requests: *mut MPI_Request,
+        flag: *mut c_int,
+        array_of_statuses: *mut MPI_Status,
+    ) -> c_int;
     pub fn PMPI_Testany(
         count: c_int,
         array_of_requests: *mut MPI_Request,
@@ -573,6 +330,19 @@ of_mpi! {
     pub fn PMPI_Waitall(
         count: c_int,
         array_of_requests: *mut MPI_Request,
+        array_of_statuses: *mut MPI_Status,
+    ) -> c_int;
+    pub fn PMPI_Waitany(
+        count: c_int,
+        array_of_requests: *mut MPI_Request,
+        indx: *mut c_int,
+        status: *mut MPI_Status,
+    ) -> c_int;
+    pub fn PMPI_Waitsome(
+        incount: c_int,
+        array_of_requests: *mut MPI_Request,
+        outcount: *mut c_int,
+        array_of_indices: *mut c_int,
         array_of_statuses: *mut MPI_Status,
     ) -> c_int;
 }

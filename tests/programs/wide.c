@@ -1,7 +1,7 @@
 /* Every collective operation that has a plan over sites, with many counts, types, operators and roots, against what it
  * must give: wide [ROUNDS [FORM]]. The form "nonblocking" begins each and waits in all the ways that MPI has; "mixed"
- * does that with every second one. Prints the bits of some sums of floating-point numbers, and "all right". Must never
- * know about pcm. */
+ * does that with every second one; "persistent" makes a request of each and starts it. Prints the bits of some sums of
+ * floating-point numbers, and "all right". Must never know about pcm. */
 #include <mpi.h>
 #include <sched.h>
 #include <stdio.h>
@@ -10,6 +10,10 @@
 
 static int rank, size;
 static MPI_Comm comm;
+
+/* 0: every operation blocks. 1: none. 2: every second one, the same ones on all ranks. 3: each is started. */
+static int form, operations;
+enum { PERSISTENT = 3 };
 
 /* Waits for a request, in another way each time. */
 static int finish(MPI_Request *request)
@@ -45,23 +49,31 @@ static int finish(MPI_Request *request)
         else
             MPI_Wait(&both[1], &status);
     }
-    if (both[1] != MPI_REQUEST_NULL) {
-        printf("a request is there after it was waited for\n");
+    if (both[1] != (form == PERSISTENT ? *request : MPI_REQUEST_NULL)) {
+        printf("a request is another one than it should be after it was waited for\n");
         MPI_Abort(MPI_COMM_WORLD, 4);
     }
+    if (form == PERSISTENT)
+        MPI_Request_free(&both[1]);
     *request = MPI_REQUEST_NULL;
     return MPI_SUCCESS;
 }
 
-/* 0: every operation blocks. 1: none. 2: every second one, the same ones on all ranks. */
-static int form, operations;
+static int started(MPI_Request *request)
+{
+    MPI_Start(request);
+    return finish(request);
+}
+
 static MPI_Request pending;
 static int is_nonblocking(void)
 {
     return form == 1 || (form == 2 && operations++ % 2 == 1);
 }
 #define EITHER(name, small, ...) \
-    (is_nonblocking() ? (MPI_I##small(__VA_ARGS__, &pending), finish(&pending)) : MPI_##name(__VA_ARGS__))
+    (form == PERSISTENT ? (MPI_##name##_init(__VA_ARGS__, MPI_INFO_NULL, &pending), started(&pending)) \
+     : is_nonblocking() ? (MPI_I##small(__VA_ARGS__, &pending), finish(&pending)) \
+                        : MPI_##name(__VA_ARGS__))
 #define MPI_Barrier(...) EITHER(Barrier, barrier, __VA_ARGS__)
 #define MPI_Bcast(...) EITHER(Bcast, bcast, __VA_ARGS__)
 #define MPI_Reduce(...) EITHER(Reduce, reduce, __VA_ARGS__)
@@ -400,7 +412,10 @@ int main(int argc, char **argv)
     int rounds = argc > 1 ? atoi(argv[1]) : 2, all, number;
     MPI_Comm halves, turned;
     if (argc > 2)
-        form = strcmp(argv[2], "nonblocking") == 0 ? 1 : strcmp(argv[2], "mixed") == 0 ? 2 : 0;
+        form = strcmp(argv[2], "nonblocking") == 0 ? 1
+             : strcmp(argv[2], "mixed") == 0       ? 2
+             : strcmp(argv[2], "persistent") == 0  ? PERSISTENT
+                                                   : 0;
     MPI_Init(&argc, &argv);
     comm = MPI_COMM_WORLD;
     try_all(rounds);

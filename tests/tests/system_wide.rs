@@ -19,7 +19,7 @@ use tests::{
 };
 
 /// Whether operations wait, do not, or every second one does not.
-const FORMS: [&str; 3] = ["blocking", "nonblocking", "mixed"];
+const FORMS: [&str; 4] = ["blocking", "nonblocking", "mixed", "persistent"];
 
 /// Nodes with these sites.
 fn cluster(sites: &[&str]) -> Cluster {

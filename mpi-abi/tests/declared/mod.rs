@@ -17,11 +17,15 @@ fn source(name: &str) -> String {
 
 /// All of them, after what the lines of the source do not say by themselves.
 pub(crate) fn all(layout: &str) -> String {
-    let (as_called, found) = (source("as_called.rs"), source("functions.rs"));
+    let as_called = source("as_called.rs");
     let (_, as_called) = as_called.split_once("unsafe extern \"C\" {").unwrap();
-    let (_, found) = found.split_once("of_mpi! {").unwrap();
+    let found = ["functions.rs", "collectives.rs"].map(|name| {
+        let text = source(name);
+        let (_, found) = text.split_once("of_mpi! {\n").unwrap();
+        functions(found)
+    });
     let numbers = constants(&source("constants.rs")) + &constants(&source("datatypes.rs"));
-    layout.to_owned() + &numbers + &functions(as_called) + &functions(found)
+    layout.to_owned() + &numbers + &functions(as_called) + &found.concat()
 }
 
 /// From lines as `pub const MPI_MAX: MPI_Op = MPI_Op(0x5800_0001);`.

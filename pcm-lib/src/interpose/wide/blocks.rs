@@ -265,7 +265,7 @@ fn in_turn(lengths: &[usize]) -> Vec<Block> {
 }
 
 /// An operation on blocks.
-fn operation(comm: MPI_Comm, which: Which, form: Form, datatypes: &[MPI_Datatype]) -> Operation<'_> {
+fn operation<'a>(comm: MPI_Comm, which: Which, form: Form<'a>, datatypes: &'a [MPI_Datatype]) -> Operation<'a> {
     Operation {
         comm,
         which,
@@ -277,7 +277,7 @@ fn operation(comm: MPI_Comm, which: Which, form: Form, datatypes: &[MPI_Datatype
 
 unsafe fn to_root(
     (elements, blocks, root, comm): (Elements, Blocks, c_int, MPI_Comm),
-    form: Form,
+    form: Form<'_>,
     own: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's contract.
@@ -289,7 +289,7 @@ unsafe fn to_root(
 
 unsafe fn from_root(
     (blocks, elements, root, comm): (Blocks, Elements, c_int, MPI_Comm),
-    form: Form,
+    form: Form<'_>,
     own: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's contract.
@@ -301,7 +301,7 @@ unsafe fn from_root(
 
 unsafe fn to_all(
     (elements, blocks, comm): (Elements, Blocks, MPI_Comm),
-    form: Form,
+    form: Form<'_>,
     own: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's contract.
@@ -313,7 +313,7 @@ unsafe fn to_all(
 
 unsafe fn between_all(
     (given, blocks, comm): (Blocks, Blocks, MPI_Comm),
-    form: Form,
+    form: Form<'_>,
     own: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's contract.
@@ -333,7 +333,7 @@ pub(super) unsafe fn gather_equal(
     datatype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
-    form: Form,
+    form: Form<'_>,
     own: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's contract.
@@ -361,7 +361,7 @@ pub(super) unsafe fn gather_varied(
     datatype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
-    form: Form,
+    form: Form<'_>,
     own: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's contract.
@@ -388,7 +388,7 @@ pub(super) unsafe fn scatter_equal(
     own_type: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
-    form: Form,
+    form: Form<'_>,
     own: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's contract.
@@ -416,7 +416,7 @@ pub(super) unsafe fn scatter_varied(
     own_type: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
-    form: Form,
+    form: Form<'_>,
     own: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's contract.
@@ -442,7 +442,7 @@ pub(super) unsafe fn allgather_equal(
     count: c_int,
     datatype: MPI_Datatype,
     comm: MPI_Comm,
-    form: Form,
+    form: Form<'_>,
     own: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's contract.
@@ -468,7 +468,7 @@ pub(super) unsafe fn allgather_varied(
     firsts: *mut c_int,
     datatype: MPI_Datatype,
     comm: MPI_Comm,
-    form: Form,
+    form: Form<'_>,
     own: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's contract.
@@ -493,7 +493,7 @@ pub(super) unsafe fn alltoall_equal(
     count: c_int,
     datatype: MPI_Datatype,
     comm: MPI_Comm,
-    form: Form,
+    form: Form<'_>,
     own: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's contract.
@@ -520,7 +520,7 @@ pub(super) unsafe fn alltoall_varied(
     firsts: *mut c_int,
     datatype: MPI_Datatype,
     comm: MPI_Comm,
-    form: Form,
+    form: Form<'_>,
     own: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's contract.

@@ -1,20 +1,22 @@
-//! The functions of MPI: each operation in a form that waits and in one that does not.
+//! The functions of MPI: each operation in a form that waits, in one that does not, and in one to be started often.
 #![allow(unsafe_code, reason = "calls MPI")]
 #![allow(non_snake_case, reason = "the names are those of MPI")]
 #![allow(clippy::too_many_arguments, reason = "signatures are those of MPI")]
 
 use super::operation::Form;
+use super::persistent::Again;
 use super::{blocks, sums};
-use mpi_abi::{MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request};
+use mpi_abi::{MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request};
 use std::os::raw::{c_int, c_void};
 
-/// Both forms of an operation; the function that has what they share; MPI's own.
+/// All forms of an operation; the function that has what they share; MPI's own.
 macro_rules! forms {
     ($(
         $(#[$meta:meta])*
         unsafe fn $waiting:ident($($name:ident: $kind:ty),*);
         unsafe fn $nonblocking:ident(.., request);
-        $shared:path, $own:ident, $own_nonblocking:ident;
+        unsafe fn $persistent:ident(.., info, request);
+        $shared:path, $own:ident, $own_nonblocking:ident, $own_persistent:ident;
     )*) => {
         $(
             /// As MPI says.
@@ -37,6 +39,21 @@ macro_rules! forms {
                     $shared($($name),*, Form::Nonblocking(request), own)
                 }
             }
+
+            /// As MPI says.
+            ///
+            /// # Safety
+            /// The caller's arguments of the MPI function.
+            pub(in crate::interpose) unsafe fn $persistent(
+                $($name: $kind),*, info: MPI_Info, request: *mut MPI_Request
+            ) -> c_int {
+                // SAFETY: the caller's contract, which holds until the program frees the request.
+                unsafe {
+                    let again = || -> Again { Box::new(move |request| $nonblocking($($name),*, request)) };
+                    let own = || mpi_abi::$own_persistent($($name),*, info, request);
+                    $shared($($name),*, Form::Persistent(request, &again), own)
+                }
+            }
         )*
     };
 }
@@ -44,11 +61,13 @@ macro_rules! forms {
 forms! {
     unsafe fn MPI_Barrier(comm: MPI_Comm);
     unsafe fn MPI_Ibarrier(.., request);
-    sums::barrier, PMPI_Barrier, PMPI_Ibarrier;
+    unsafe fn MPI_Barrier_init(.., info, request);
+    sums::barrier, PMPI_Barrier, PMPI_Ibarrier, PMPI_Barrier_init;
 
     unsafe fn MPI_Bcast(buffer: *mut c_void, count: c_int, datatype: MPI_Datatype, root: c_int, comm: MPI_Comm);
     unsafe fn MPI_Ibcast(.., request);
-    sums::bcast, PMPI_Bcast, PMPI_Ibcast;
+    unsafe fn MPI_Bcast_init(.., info, request);
+    sums::bcast, PMPI_Bcast, PMPI_Ibcast, PMPI_Bcast_init;
 
     unsafe fn MPI_Reduce(
         sendbuf: *mut c_void,
@@ -60,7 +79,8 @@ forms! {
         comm: MPI_Comm
     );
     unsafe fn MPI_Ireduce(.., request);
-    sums::reduce, PMPI_Reduce, PMPI_Ireduce;
+    unsafe fn MPI_Reduce_init(.., info, request);
+    sums::reduce, PMPI_Reduce, PMPI_Ireduce, PMPI_Reduce_init;
 
     unsafe fn MPI_Allreduce(
         sendbuf: *mut c_void,
@@ -71,7 +91,8 @@ forms! {
         comm: MPI_Comm
     );
     unsafe fn MPI_Iallreduce(.., request);
-    sums::allreduce, PMPI_Allreduce, PMPI_Iallreduce;
+    unsafe fn MPI_Allreduce_init(.., info, request);
+    sums::allreduce, PMPI_Allreduce, PMPI_Iallreduce, PMPI_Allreduce_init;
 
     unsafe fn MPI_Reduce_scatter_block(
         sendbuf: *mut c_void,
@@ -82,7 +103,8 @@ forms! {
         comm: MPI_Comm
     );
     unsafe fn MPI_Ireduce_scatter_block(.., request);
-    sums::reduce_scatter_block, PMPI_Reduce_scatter_block, PMPI_Ireduce_scatter_block;
+    unsafe fn MPI_Reduce_scatter_block_init(.., info, request);
+    sums::reduce_scatter_block, PMPI_Reduce_scatter_block, PMPI_Ireduce_scatter_block, PMPI_Reduce_scatter_block_init;
 
     unsafe fn MPI_Reduce_scatter(
         sendbuf: *mut c_void,
@@ -93,7 +115,8 @@ forms! {
         comm: MPI_Comm
     );
     unsafe fn MPI_Ireduce_scatter(.., request);
-    sums::reduce_scatter, PMPI_Reduce_scatter, PMPI_Ireduce_scatter;
+    unsafe fn MPI_Reduce_scatter_init(.., info, request);
+    sums::reduce_scatter, PMPI_Reduce_scatter, PMPI_Ireduce_scatter, PMPI_Reduce_scatter_init;
 
     unsafe fn MPI_Scan(
         sendbuf: *mut c_void,
@@ -104,7 +127,8 @@ forms! {
         comm: MPI_Comm
     );
     unsafe fn MPI_Iscan(.., request);
-    sums::scan_inclusive, PMPI_Scan, PMPI_Iscan;
+    unsafe fn MPI_Scan_init(.., info, request);
+    sums::scan_inclusive, PMPI_Scan, PMPI_Iscan, PMPI_Scan_init;
 
     unsafe fn MPI_Exscan(
         sendbuf: *mut c_void,
@@ -115,7 +139,8 @@ forms! {
         comm: MPI_Comm
     );
     unsafe fn MPI_Iexscan(.., request);
-    sums::scan_exclusive, PMPI_Exscan, PMPI_Iexscan;
+    unsafe fn MPI_Exscan_init(.., info, request);
+    sums::scan_exclusive, PMPI_Exscan, PMPI_Iexscan, PMPI_Exscan_init;
 
     unsafe fn MPI_Gather(
         sendbuf: *mut c_void,
@@ -128,7 +153,8 @@ forms! {
         comm: MPI_Comm
     );
     unsafe fn MPI_Igather(.., request);
-    blocks::gather_equal, PMPI_Gather, PMPI_Igather;
+    unsafe fn MPI_Gather_init(.., info, request);
+    blocks::gather_equal, PMPI_Gather, PMPI_Igather, PMPI_Gather_init;
 
     unsafe fn MPI_Gatherv(
         sendbuf: *mut c_void,
@@ -142,7 +168,8 @@ forms! {
         comm: MPI_Comm
     );
     unsafe fn MPI_Igatherv(.., request);
-    blocks::gather_varied, PMPI_Gatherv, PMPI_Igatherv;
+    unsafe fn MPI_Gatherv_init(.., info, request);
+    blocks::gather_varied, PMPI_Gatherv, PMPI_Igatherv, PMPI_Gatherv_init;
 
     unsafe fn MPI_Scatter(
         sendbuf: *mut c_void,
@@ -155,7 +182,8 @@ forms! {
         comm: MPI_Comm
     );
     unsafe fn MPI_Iscatter(.., request);
-    blocks::scatter_equal, PMPI_Scatter, PMPI_Iscatter;
+    unsafe fn MPI_Scatter_init(.., info, request);
+    blocks::scatter_equal, PMPI_Scatter, PMPI_Iscatter, PMPI_Scatter_init;
 
     unsafe fn MPI_Scatterv(
         sendbuf: *mut c_void,
@@ -169,7 +197,8 @@ forms! {
         comm: MPI_Comm
     );
     unsafe fn MPI_Iscatterv(.., request);
-    blocks::scatter_varied, PMPI_Scatterv, PMPI_Iscatterv;
+    unsafe fn MPI_Scatterv_init(.., info, request);
+    blocks::scatter_varied, PMPI_Scatterv, PMPI_Iscatterv, PMPI_Scatterv_init;
 
     unsafe fn MPI_Allgather(
         sendbuf: *mut c_void,
@@ -181,7 +210,8 @@ forms! {
         comm: MPI_Comm
     );
     unsafe fn MPI_Iallgather(.., request);
-    blocks::allgather_equal, PMPI_Allgather, PMPI_Iallgather;
+    unsafe fn MPI_Allgather_init(.., info, request);
+    blocks::allgather_equal, PMPI_Allgather, PMPI_Iallgather, PMPI_Allgather_init;
 
     unsafe fn MPI_Allgatherv(
         sendbuf: *mut c_void,
@@ -194,7 +224,8 @@ forms! {
         comm: MPI_Comm
     );
     unsafe fn MPI_Iallgatherv(.., request);
-    blocks::allgather_varied, PMPI_Allgatherv, PMPI_Iallgatherv;
+    unsafe fn MPI_Allgatherv_init(.., info, request);
+    blocks::allgather_varied, PMPI_Allgatherv, PMPI_Iallgatherv, PMPI_Allgatherv_init;
 
     unsafe fn MPI_Alltoall(
         sendbuf: *mut c_void,
@@ -206,7 +237,8 @@ forms! {
         comm: MPI_Comm
     );
     unsafe fn MPI_Ialltoall(.., request);
-    blocks::alltoall_equal, PMPI_Alltoall, PMPI_Ialltoall;
+    unsafe fn MPI_Alltoall_init(.., info, request);
+    blocks::alltoall_equal, PMPI_Alltoall, PMPI_Ialltoall, PMPI_Alltoall_init;
 
     unsafe fn MPI_Alltoallv(
         sendbuf: *mut c_void,
@@ -220,5 +252,6 @@ forms! {
         comm: MPI_Comm
     );
     unsafe fn MPI_Ialltoallv(.., request);
-    blocks::alltoall_varied, PMPI_Alltoallv, PMPI_Ialltoallv;
+    unsafe fn MPI_Alltoallv_init(.., info, request);
+    blocks::alltoall_varied, PMPI_Alltoallv, PMPI_Ialltoallv, PMPI_Alltoallv_init;
 }

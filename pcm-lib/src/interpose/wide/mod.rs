@@ -12,6 +12,7 @@ mod forms;
 mod held;
 mod inquiry;
 mod operation;
+mod persistent;
 mod progress;
 mod requests;
 mod stage;
@@ -24,4 +25,8 @@ pub(super) use communicator::{ended, job_changed};
 pub(super) use forms::*;
 pub(super) use held::{MPI_Op_free, MPI_Type_free};
 pub(super) use progress::over;
-pub(super) use requests::MPI_Waitall;
+pub(super) use requests::{
+    MPI_Request_free, MPI_Request_get_status, MPI_Request_get_status_all, MPI_Request_get_status_any,
+    MPI_Request_get_status_some, MPI_Start, MPI_Startall, MPI_Test, MPI_Testall, MPI_Testany, MPI_Testsome, MPI_Wait,
+    MPI_Waitall, MPI_Waitany, MPI_Waitsome,
+};

@@ -1,9 +1,11 @@
-//! An operation in its two forms: one that waits, and one that gives the program a request.
+//! An operation in its forms: one that waits, one that gives the program a request, one that it starts again and again.
 #![allow(unsafe_code, reason = "calls MPI")]
 
 use super::communicator::{Member, Which, Wide, coming, settled};
+use super::extensions::is_possible;
 use super::failed::Failed;
 use super::held::Held;
+use super::persistent::{self, Again};
 use super::stage::{Stage, run};
 use super::{progress, task};
 use mpi_abi::{MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request};
@@ -11,18 +13,20 @@ use std::os::raw::c_int;
 use std::sync::Arc;
 
 /// Whether the caller waits for the operation.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Form {
+#[derive(Clone, Copy)]
+pub(super) enum Form<'a> {
     Waiting,
     /// Where the request goes.
     Nonblocking(*mut MPI_Request),
+    /// The same, and how the operation is begun each time.
+    Persistent(*mut MPI_Request, &'a dyn Fn() -> Again),
 }
 
 /// An operation in one of its forms.
 pub(super) struct Operation<'a> {
     pub(super) comm: MPI_Comm,
     pub(super) which: Which,
-    pub(super) form: Form,
+    pub(super) form: Form<'a>,
     pub(super) datatypes: &'a [MPI_Datatype],
     pub(super) op: Option<MPI_Op>,
 }
@@ -57,6 +61,19 @@ impl Operation<'_> {
                 // SAFETY: the caller's contract.
                 let task = unsafe { task::start(found, held, Box::new(begin), request) };
                 task.and_then(|task| task.map_or(Ok(()), progress::follow))
+            }
+            Form::Persistent(request, again) => {
+                // SAFETY: the caller's contract; the operation may wait for other ranks here.
+                let wide = is_possible()
+                    .then(|| unsafe { settled(self.comm, self.which) })
+                    .flatten();
+                let is_ours = wide.is_some_and(|wide| !request.is_null() && is_sound(wide.member()));
+                if !is_ours {
+                    return own();
+                }
+                let held = Held::new(self.datatypes, self.op);
+                // SAFETY: it is not null, so the caller has room for a request there.
+                persistent::made(again(), held).map(|made| unsafe { *request = made })
             }
         };
         match outcome {

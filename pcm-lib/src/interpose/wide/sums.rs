@@ -43,7 +43,7 @@ impl Member {
     }
 }
 
-pub(super) unsafe fn barrier(comm: MPI_Comm, form: Form, own: impl FnOnce() -> c_int) -> c_int {
+pub(super) unsafe fn barrier(comm: MPI_Comm, form: Form<'_>, own: impl FnOnce() -> c_int) -> c_int {
     let begin = |wide: &Arc<Wide>| {
         let schedule = meeting(&wide.sites, wide.rank);
         Ok(Stage::moving(schedule, Memory::none(), || Ok(Stage::Done)))
@@ -65,7 +65,7 @@ pub(super) unsafe fn bcast(
     datatype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
-    form: Form,
+    form: Form<'_>,
     own: impl FnOnce() -> c_int,
 ) -> c_int {
     let begin = move |wide: &Arc<Wide>| {
@@ -127,7 +127,7 @@ impl Operands {
 }
 
 /// An operation that combines.
-fn combining(comm: MPI_Comm, form: Form, datatype: &MPI_Datatype, op: MPI_Op) -> Operation<'_> {
+fn combining<'a>(comm: MPI_Comm, form: Form<'a>, datatype: &'a MPI_Datatype, op: MPI_Op) -> Operation<'a> {
     Operation {
         comm,
         which: Which::Sums,
@@ -141,7 +141,7 @@ fn combining(comm: MPI_Comm, form: Form, datatype: &MPI_Datatype, op: MPI_Op) ->
 unsafe fn sum(
     ((given, result, count, datatype, op), comm): (Sum, MPI_Comm),
     root: Option<c_int>,
-    form: Form,
+    form: Form<'_>,
     plan: impl FnOnce(&Wide, &Operands) -> Schedule + 'static,
     own: impl FnOnce() -> c_int,
 ) -> c_int {
@@ -177,7 +177,7 @@ pub(super) unsafe fn reduce(
     op: MPI_Op,
     root: c_int,
     comm: MPI_Comm,
-    form: Form,
+    form: Form<'_>,
     own: impl FnOnce() -> c_int,
 ) -> c_int {
     let plan = move |wide: &Wide, operands: &Operands| {
@@ -206,7 +206,7 @@ pub(super) unsafe fn allreduce(
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
-    form: Form,
+    form: Form<'_>,
     own: impl FnOnce() -> c_int,
 ) -> c_int {
     let plan = |wide: &Wide, operands: &Operands| {
@@ -227,7 +227,7 @@ pub(super) unsafe fn scan_inclusive(
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
-    form: Form,
+    form: Form<'_>,
     own: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's contract.
@@ -241,14 +241,14 @@ pub(super) unsafe fn scan_exclusive(
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
-    form: Form,
+    form: Form<'_>,
     own: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's contract.
     unsafe { prefix(Prefix::Exclusive, (given, result, count, datatype, op), comm, form, own) }
 }
 
-unsafe fn prefix(prefix: Prefix, what: Sum, comm: MPI_Comm, form: Form, own: impl FnOnce() -> c_int) -> c_int {
+unsafe fn prefix(prefix: Prefix, what: Sum, comm: MPI_Comm, form: Form<'_>, own: impl FnOnce() -> c_int) -> c_int {
     let plan =
         move |wide: &Wide, operands: &Operands| scan(&wide.sites, wide.rank, operands.count, prefix, wide.grouping());
     // SAFETY: the caller's contract.
@@ -262,7 +262,7 @@ pub(super) unsafe fn reduce_scatter_block(
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
-    form: Form,
+    form: Form<'_>,
     own: impl FnOnce() -> c_int,
 ) -> c_int {
     let begin = move |wide: &Arc<Wide>| {
@@ -285,7 +285,7 @@ pub(super) unsafe fn reduce_scatter(
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
-    form: Form,
+    form: Form<'_>,
     own: impl FnOnce() -> c_int,
 ) -> c_int {
     // None with a negative one.
