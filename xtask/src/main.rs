@@ -22,6 +22,7 @@ mod planted;
 mod repository;
 mod runners;
 mod setup;
+mod side_by_side;
 mod softroce;
 mod source_tree;
 mod suites;

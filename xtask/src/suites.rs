@@ -8,14 +8,18 @@ use crate::{
     fortran,
     repository::Repository,
     runners::{Counts, Reader},
-    setup, softroce, tools, wheel,
+    setup,
+    side_by_side::{self, Program},
+    softroce, tools, wheel,
 };
 use clap::ValueEnum;
 use std::{
     env, fs,
     io::{BufRead, BufReader, Write, stdout},
-    path::Path,
+    num::NonZero,
+    path::{Path, PathBuf},
     process::{self, Command, Stdio},
+    thread,
 };
 
 /// What can be tested apart.
@@ -129,28 +133,50 @@ fn in_path(program: &str) -> bool {
 /// Memory that MPI itself does not give back, for the compiler's checks.
 const LEAKS_OF_OTHERS: &str = "tests/leaks-of-others.txt";
 
+/// The variables of all that a run starts.
+struct Dress {
+    skipped_log: PathBuf,
+    rounds: Option<u64>,
+    /// Where what the compiler checks is built.
+    checked: Option<PathBuf>,
+    leaks_of_others: PathBuf,
+    own: Option<PathBuf>,
+}
+
+impl Dress {
+    fn new(repository: &Repository, chosen: Chosen<'_>) -> Self {
+        Self {
+            skipped_log: repository.target.join(format!(".skipped-{}", process::id())),
+            rounds: chosen.rounds,
+            checked: chosen.is_checked.then(|| repository.target.join("checked")),
+            leaks_of_others: repository.root.join(LEAKS_OF_OTHERS),
+            // Asked for now: the unit tests' build may put another file in this one's place.
+            own: env::current_exe().ok(),
+        }
+    }
+
+    fn put_on(&self, mut command: Command) -> Command {
+        command.env("PCM_SKIPPED_LOG", &self.skipped_log);
+        command.envs(self.rounds.map(|rounds| (ROUNDS_VARIABLE, rounds.to_string())));
+        command.envs(self.own.as_ref().map(|own| ("PCM_XTASK", own)));
+        if let Some(folder) = &self.checked {
+            command.env("PCM_BIN_DIR", folder);
+            let leaks = format!("suppressions={}", self.leaks_of_others.display());
+            command.env("LSAN_OPTIONS", leaks);
+        }
+        command
+    }
+}
+
 /// Runs a suite and closes with the counts over all runners.
 pub(crate) fn run(repository: &Repository, environment: &Environment, chosen: Chosen<'_>) -> Result<(), Failure> {
-    let Chosen {
-        suite,
-        filter,
-        rounds,
-        is_checked,
-    } = chosen;
-    let checked = is_checked.then(|| repository.target.join("checked"));
-    let skipped_log = repository.target.join(format!(".skipped-{}", process::id()));
-    fs::write(&skipped_log, "").on("write", &skipped_log)?;
-    // Asked for now: the unit tests' build may put another file in this one's place.
-    let own = env::current_exe().ok();
+    let Chosen { suite, filter, .. } = chosen;
+    let dress = Dress::new(repository, chosen);
+    fs::write(&dress.skipped_log, "").on("write", &dress.skipped_log)?;
     let cargo = |arguments: &[String]| {
-        let mut cargo = environment.cargo();
-        cargo.current_dir(&repository.root).env("PCM_SKIPPED_LOG", &skipped_log);
+        let mut cargo = dress.put_on(environment.cargo());
+        cargo.current_dir(&repository.root);
         cargo.args(["test", "--no-fail-fast"]).args(arguments).args(filter);
-        cargo.envs(rounds.map(|rounds| (ROUNDS_VARIABLE, rounds.to_string())));
-        cargo.envs(own.as_ref().map(|own| ("PCM_XTASK", own)));
-        cargo.envs(checked.as_ref().map(|folder| ("PCM_BIN_DIR", folder)));
-        let of_others = repository.root.join(LEAKS_OF_OTHERS);
-        cargo.envs(is_checked.then(|| ("LSAN_OPTIONS", format!("suppressions={}", of_others.display()))));
         cargo
     };
     let (mut counts, mut reader) = (Counts::default(), Reader::default());
@@ -166,7 +192,7 @@ pub(crate) fn run(repository: &Repository, environment: &Environment, chosen: Ch
     if !targets.is_empty() {
         let is_of_packages = targets.iter().any(|name| name.starts_with(NEEDS_PACKAGES));
         let mut built = compile::release(repository, environment);
-        if let Some(folder) = &checked {
+        if let Some(folder) = &dress.checked {
             built = built.and_then(|()| c_parts::build_checked(repository, environment, folder));
         }
         let packed = built.and_then(|()| {
@@ -181,9 +207,21 @@ pub(crate) fn run(repository: &Repository, environment: &Environment, chosen: Ch
             counts.failed += 1;
         }
         let (simulated, real) = targets.into_iter().partition(|name| name.starts_with(SIMULATED));
-        let asked = [of_targets(simulated, &OPTIMISED), of_targets(real, &[])];
-        for arguments in asked.into_iter().flatten() {
+        if let Some(arguments) = of_targets(simulated, &OPTIMISED) {
             count(cargo(&arguments), &mut reader, &mut counts)?;
+        }
+        match of_targets(real, &[]) {
+            Some(arguments) if NEEDS_OTHERS.contains(&suite) => count(cargo(&arguments), &mut reader, &mut counts)?,
+            Some(arguments) => {
+                let program = |program: &Program| {
+                    let mut command = dress.put_on(environment.command(&program.file));
+                    command.current_dir(&program.folder).args(filter);
+                    command.env("RUST_TEST_THREADS", "1");
+                    command
+                };
+                count_side_by_side(cargo(&arguments), program, &mut reader, &mut counts)?;
+            }
+            None => {}
         }
     } else if !matches!(suite, Suite::Unit | Suite::All) {
         return Err(Failure::Missing {
@@ -191,7 +229,7 @@ pub(crate) fn run(repository: &Repository, environment: &Environment, chosen: Ch
             advice: "the package `tests` has none yet".into(),
         });
     }
-    close(counts, &reader, &skipped_log)
+    close(counts, &reader, &dress.skipped_log)
 }
 
 /// The last lines: what was skipped, what failed, and the counts.
@@ -345,6 +383,28 @@ fn count(mut cargo: Command, reader: &mut Reader, counts: &mut Counts) -> Result
         counts.failed += 1;
     }
     Ok(())
+}
+
+/// The same with what this cargo would run, as many programs at a time as there are CPUs.
+fn count_side_by_side(
+    cargo: Command,
+    command: impl Fn(&Program) -> Command + Sync,
+    reader: &mut Reader,
+    counts: &mut Counts,
+) -> Result<(), Failure> {
+    let programs = side_by_side::built(cargo)?;
+    let at_a_time = thread::available_parallelism().map_or(1, NonZero::get);
+    side_by_side::run(&programs, at_a_time, command, |program, ended| {
+        side_by_side::show(program, &ended)?;
+        let failed_before = counts.failed;
+        ended.lines.iter().for_each(|line| reader.take(line, counts));
+        reader.end(counts);
+        if !ended.status.success() && counts.failed == failed_before {
+            println!("{} failed ({}) before or beside its tests", program.name, ended.status);
+            counts.failed += 1;
+        }
+        Ok(())
+    })
 }
 
 #[cfg(test)]

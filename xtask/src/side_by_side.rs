@@ -1,0 +1,122 @@
+//! Runs test programs side by side, one test of each at a time: a program whose last test waits leaves no CPU idle.
+//! Must never mix what two programs say.
+
+use crate::failure::{Failure, OnPath};
+use serde_json::Value;
+use std::{
+    collections::VecDeque,
+    io::{BufRead, BufReader, Write, stdout},
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus, Stdio},
+    sync::{
+        Mutex, PoisonError,
+        mpsc::{Sender, channel},
+    },
+    thread,
+};
+
+/// A program of tests, and the folder that cargo would run it in.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Program {
+    pub(crate) name: String,
+    pub(crate) file: PathBuf,
+    pub(crate) folder: PathBuf,
+}
+
+/// All that a program said, and how it ended.
+pub(crate) struct Ended {
+    pub(crate) lines: Vec<String>,
+    pub(crate) status: ExitStatus,
+}
+
+/// Has the programs built that this cargo would run.
+pub(crate) fn built(mut cargo: Command) -> Result<Vec<Program>, Failure> {
+    cargo.args(["--no-run", "--message-format=json-render-diagnostics"]);
+    let mut child = cargo.stdout(Stdio::piped()).spawn().map_err(Failure::start("cargo"))?;
+    let mut programs = Vec::new();
+    for line in child
+        .stdout
+        .take()
+        .into_iter()
+        .flat_map(|out| BufReader::new(out).lines())
+    {
+        programs.extend(named_in(&line.on("read the output of", "cargo test")?));
+    }
+    let status = child.wait().map_err(Failure::start("cargo"))?;
+    if !status.success() {
+        return Err(Failure::Ended {
+            program: "cargo test --no-run".into(),
+            status,
+            advice: "see what it says above".into(),
+        });
+    }
+    Ok(programs)
+}
+
+/// The program that a line of cargo's names.
+fn named_in(line: &str) -> Option<Program> {
+    let message: Value = serde_json::from_str(line).ok()?;
+    let text = |pointer: &str| message.pointer(pointer)?.as_str();
+    let is_test = message.pointer("/profile/test")?.as_bool()?;
+    (is_test && text("/reason") == Some("compiler-artifact")).then_some(())?;
+    Some(Program {
+        name: text("/target/name")?.to_owned(),
+        file: text("/executable")?.into(),
+        folder: Path::new(text("/manifest_path")?).parent()?.into(),
+    })
+}
+
+/// Runs them in their order, so many at a time; `command` says how one is run, `ended` takes each when it has ended.
+pub(crate) fn run(
+    programs: &[Program],
+    at_a_time: usize,
+    command: impl Fn(&Program) -> Command + Sync,
+    mut ended: impl FnMut(&Program, Ended) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let waiting = Mutex::new(programs.iter().collect::<VecDeque<_>>());
+    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    thread::scope(|scope| {
+        let (told, ends) = channel();
+        for _ in 0..at_a_time.clamp(1, programs.len().max(1)) {
+            let (told, next, command): (Sender<_>, _, _) = (told.clone(), &next, &command);
+            scope.spawn(move || {
+                while let Some(program) = next() {
+                    println!("{} begins", program.name);
+                    if told.send((program, said(command(program)))).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(told);
+        ends.into_iter().try_for_each(|(program, end)| ended(program, end?))
+    })
+}
+
+fn said(mut command: Command) -> Result<Ended, Failure> {
+    // Both streams are one, as on a terminal.
+    let (reader, writer) = std::io::pipe().map_err(Failure::start("a pipe"))?;
+    let other = writer.try_clone().map_err(Failure::start("a pipe"))?;
+    let mut child = command
+        .stdout(writer)
+        .stderr(other)
+        .spawn()
+        .map_err(Failure::start("a test program"))?;
+    // Its ends of the pipe go with it.
+    drop(command);
+    let mut lines = Vec::new();
+    for line in BufReader::new(reader).split(b'\n') {
+        let line = line.on("read the output of", "a test program")?;
+        lines.push(String::from_utf8_lossy(&line).into_owned());
+    }
+    let status = child.wait().map_err(Failure::start("a test program"))?;
+    Ok(Ended { lines, status })
+}
+
+/// Says what a program said.
+pub(crate) fn show(program: &Program, ended: &Ended) -> Result<(), Failure> {
+    let mut out = stdout().lock();
+    writeln!(out, "     Running tests/{}.rs", program.name)
+        .and_then(|()| ended.lines.iter().try_for_each(|line| writeln!(out, "{line}")))
+        .on("write to", "the terminal")
+}
