@@ -11,9 +11,11 @@ use crate::{
 const PACKAGES: [&str; 3] = ["--workspace", "--exclude", "xtask"];
 
 /// What the demo leaves out of them.
-const NOT_OF_DEMO: [&str; 6] = [
+const NOT_OF_DEMO: [&str; 8] = [
     "--exclude",
     "tests",
+    "--exclude",
+    "plate",
     "--exclude",
     "wire-samples",
     "--exclude",

@@ -50,6 +50,8 @@ pub(crate) fn built(mut cargo: Command) -> Result<Vec<Program>, Failure> {
             advice: "see what it says above".into(),
         });
     }
+    // Cargo names them as it has built them.
+    programs.sort_by(|one: &Program, other| one.name.cmp(&other.name));
     Ok(programs)
 }
 
@@ -119,4 +121,57 @@ pub(crate) fn show(program: &Program, ended: &Ended) -> Result<(), Failure> {
     writeln!(out, "     Running tests/{}.rs", program.name)
         .and_then(|()| ended.lines.iter().try_for_each(|line| writeln!(out, "{line}")))
         .on("write to", "the terminal")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_of_tests_is_known_by_its_line() {
+        let line = |is_test: bool| {
+            format!(
+                r#"{{"reason":"compiler-artifact","manifest_path":"/a/tests/Cargo.toml","target":{{"name":"system_x"}},"#
+            ) + &format!(r#""profile":{{"test":{is_test}}},"executable":"/a/target/system_x-1"}}"#)
+        };
+        let program = Program {
+            name: "system_x".into(),
+            file: "/a/target/system_x-1".into(),
+            folder: "/a/tests".into(),
+        };
+        assert_eq!(named_in(&line(true)), Some(program));
+        assert_eq!(named_in(&line(false)), None);
+        assert_eq!(named_in("warning: something else"), None);
+    }
+
+    #[test]
+    fn each_program_runs_once_and_what_it_says_stays_together() {
+        let program = |number: u32| Program {
+            name: format!("{number}"),
+            file: "/bin/sh".into(),
+            folder: "/".into(),
+        };
+        let programs: Vec<Program> = (0..7).map(program).collect();
+        let command = |program: &Program| {
+            let mut command = Command::new(&program.file);
+            let script = "echo out $1; echo err $1 >&2; sleep 0.05; echo end $1; exit $1";
+            command.args(["-c", script, "sh", &program.name]);
+            command
+        };
+        let mut seen = Vec::new();
+        let take = |program: &Program, ended: Ended| {
+            let number = &program.name;
+            let wanted = ["out", "err", "end"].map(|word| format!("{word} {number}"));
+            assert_eq!(ended.lines, wanted);
+            assert_eq!(ended.status.code().map(|code| code.to_string()), Some(number.clone()));
+            seen.push(number.clone());
+            Ok(())
+        };
+        assert!(run(&programs, 3, command, take).is_ok());
+        seen.sort();
+        assert_eq!(
+            seen,
+            programs.iter().map(|program| program.name.clone()).collect::<Vec<_>>()
+        );
+    }
 }

@@ -71,6 +71,9 @@ const NEEDS_BROWSER: &str = "system_dashboard";
 /// Targets with tests that filter packets begin so.
 const NEEDS_FILTER: &str = "fault_fabric";
 
+/// Targets beside which nothing else runs: tests in them hold a limit of milliseconds, or wait until nodes are idle.
+const NEED_QUIET: [&str; 3] = [NEEDS_BROWSER, "system_links", "system_topology"];
+
 /// What is to be run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chosen<'a> {
@@ -385,26 +388,32 @@ fn count(mut cargo: Command, reader: &mut Reader, counts: &mut Counts) -> Result
     Ok(())
 }
 
-/// The same with what this cargo would run, as many programs at a time as there are CPUs.
+/// The same with what this cargo would run: half as many programs again as there are CPUs, since tests wait a third of
+/// their time.
 fn count_side_by_side(
     cargo: Command,
     command: impl Fn(&Program) -> Command + Sync,
     reader: &mut Reader,
     counts: &mut Counts,
 ) -> Result<(), Failure> {
-    let programs = side_by_side::built(cargo)?;
-    let at_a_time = thread::available_parallelism().map_or(1, NonZero::get);
-    side_by_side::run(&programs, at_a_time, command, |program, ended| {
-        side_by_side::show(program, &ended)?;
-        let failed_before = counts.failed;
-        ended.lines.iter().for_each(|line| reader.take(line, counts));
-        reader.end(counts);
-        if !ended.status.success() && counts.failed == failed_before {
-            println!("{} failed ({}) before or beside its tests", program.name, ended.status);
-            counts.failed += 1;
-        }
-        Ok(())
-    })
+    let (alone, together): (Vec<Program>, Vec<Program>) = side_by_side::built(cargo)?
+        .into_iter()
+        .partition(|program| NEED_QUIET.contains(&program.name.as_str()));
+    let cpus = thread::available_parallelism().map_or(1, NonZero::get);
+    for (programs, at_a_time) in [(together, cpus + cpus.div_ceil(2)), (alone, 1)] {
+        side_by_side::run(&programs, at_a_time, &command, |program, ended| {
+            side_by_side::show(program, &ended)?;
+            let failed_before = counts.failed;
+            ended.lines.iter().for_each(|line| reader.take(line, counts));
+            reader.end(counts);
+            if !ended.status.success() && counts.failed == failed_before {
+                println!("{} failed ({}) before or beside its tests", program.name, ended.status);
+                counts.failed += 1;
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
