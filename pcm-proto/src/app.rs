@@ -43,6 +43,9 @@ pub mod environment {
     pub const WIDE: &str = "PCM_WIDE";
     pub const NEVER_WIDE: &str = "no";
     pub const ALWAYS_WIDE: &str = "always";
+    /// With [`WIDE`]: the slowest link between sites that was measured when the job began, as `pcm_core::wide::link`
+    /// reads it. The same for all ranks of a job; the user's own value stays.
+    pub const LINK: &str = "PCM_LINK";
     /// Bits of sums do not depend on where ranks are. The same for all ranks of a job; from `pcmctl`.
     pub const REPRODUCIBLE: &str = "PCM_REPRODUCIBLE";
     /// What the process is to the layout it belongs to: absent for one of the first layout, [`NEWCOMER`] or

@@ -15,7 +15,7 @@ use tests::{
     heat2d::{Closing, Plate},
     limited,
     network::{FarSites, Network, Wire},
-    skip,
+    skip, wait,
 };
 
 /// Whether operations wait, do not, or every second one does not.
@@ -37,8 +37,10 @@ fn printed(cluster: &Cluster, ranks: u32, options: &[&str], source: &str, argume
     let program = compiled(source, cluster.files());
     let mut command = cluster.pcmctl(&["run", "-n", &ranks.to_string()]);
     command.args(options).arg("--").arg(program).args(arguments);
-    // Sites here have too few ranks for some operations to be libpcm's otherwise.
-    let outcome = limited::run(command.env("PCM_WIDE", "always"), LIMIT);
+    // Sites here have too few ranks for some operations to be libpcm's otherwise, and links too fast for others to
+    // take two.
+    command.envs([("PCM_WIDE", "always"), ("PCM_LINK", "10 1")]);
+    let outcome = limited::run(&mut command, LIMIT);
     assert!(outcome.status.success(), "{outcome:?}");
     outcome.stdout.lines().map(str::to_owned).collect()
 }
@@ -144,6 +146,17 @@ fn a_site_is_empty_within_its_notice() {
     cluster.down();
 }
 
+/// A job is told the latency that its daemon has measured; the wire has 10 ms each way.
+fn knows_its_slowest_link(cluster: &Cluster) {
+    wait::until("a job to know the wire", LIMIT, || {
+        let outcome = cluster.run(&["run", "-n", "1", "--quiet", "--", "printenv", "PCM_LINK"]);
+        assert!(outcome.status.success(), "{outcome:?}");
+        let latency_ms: f64 = outcome.stdout.split(' ').next()?.parse().ok()?;
+        // Not what stands for an unknown one.
+        (latency_ms != 10.0 && (9.0..30.0).contains(&latency_ms)).then_some(())
+    });
+}
+
 /// A sum over a wire of 10 ms costs next to nothing beside a computation that takes longer.
 #[test]
 fn a_sum_crosses_while_the_program_computes() {
@@ -162,6 +175,7 @@ fn a_sum_crosses_while_the_program_computes() {
         return;
     };
     let cluster = place.booted_in(network, &[], &[]);
+    knows_its_slowest_link(&cluster);
     let lines = printed(&cluster, 4, &["--quiet"], "programs/wide_in_flight.c", &["0.2"]);
     let seconds = |word: &str| {
         let mut words = lines

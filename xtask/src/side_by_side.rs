@@ -130,9 +130,9 @@ mod tests {
     #[test]
     fn a_program_of_tests_is_known_by_its_line() {
         let line = |is_test: bool| {
-            format!(
-                r#"{{"reason":"compiler-artifact","manifest_path":"/a/tests/Cargo.toml","target":{{"name":"system_x"}},"#
-            ) + &format!(r#""profile":{{"test":{is_test}}},"executable":"/a/target/system_x-1"}}"#)
+            let target = r#""reason":"compiler-artifact","target":{"name":"system_x"}"#;
+            let files = r#""manifest_path":"/a/tests/Cargo.toml","executable":"/a/target/system_x-1""#;
+            format!(r#"{{{target},{files},"profile":{{"test":{is_test}}}}}"#)
         };
         let program = Program {
             name: "system_x".into(),

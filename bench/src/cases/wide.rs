@@ -82,6 +82,18 @@ const LINKS: [Case; 4] = [
     case(4, 100, 1, &["8", "65536"]),
 ];
 
+/// Two megabytes, and for how long they are computed: a slow wire takes two seconds for them.
+const PLATE_THAT_CROSSES: [&str; 8] = [
+    "--rows",
+    "512",
+    "--cols",
+    "512",
+    "--iterations",
+    "800",
+    "--sleep-us",
+    "10000",
+];
+
 /// In which order a communicator has its ranks.
 const ORDERS: [(&str, &str); 2] = [("turn", "ranks in turn"), ("runs", "neighbours at one site")];
 
@@ -94,10 +106,10 @@ fn run(context: &Context, cases: &[Case]) -> Result<Report, Failure> {
     for case in cases {
         measure(context, case, &mut report)?;
     }
-    report.remarks = vec![
+    report.remarks.extend([
         format!("{NODES_OF_SITE} nodes at each site, a rank on each; each site has a wire to each other one"),
         "bytes: all that one rank gives or gets; the time from a common beginning until the last rank is done".into(),
-    ];
+    ]);
     Ok(report)
 }
 
@@ -231,9 +243,24 @@ fn programs(context: &Context) -> Result<Report, Failure> {
     Ok(report)
 }
 
+/// A checkpoint crosses to another site, so that the daemon knows what its wire carries; what it tells jobs then.
+fn link(context: &Context, cluster: &OwnCluster<'_>) -> Result<String, Failure> {
+    let mut command = cluster.pcmctl(&["run", "-n", "1", "--quiet", "--checkpoint-every", "1", "--"]);
+    command.arg(context.program("heat2d-c")).args(PLATE_THAT_CROSSES);
+    trial::run(BENCH.name, command, DEADLINE)?;
+    let mut told = cluster.pcmctl(&["run", "-n", "1", "--quiet"]);
+    told.args(["--", "printenv", "PCM_LINK"]);
+    trial::run(BENCH.name, told, DEADLINE)
+}
+
 fn measure(context: &Context, case: &Case, report: &mut Report) -> Result<(), Failure> {
     let ranks = case.sites * NODES_OF_SITE;
     let (cluster, _place) = up(context, case, ranks)?;
+    let (sites, delay_ms, megabytes_per_s) = (case.sites, case.delay_ms, case.megabytes_per_s);
+    report.remarks.push(format!(
+        "{sites} sites, {delay_ms} ms, {megabytes_per_s} MB/s: jobs were told {} (milliseconds, MB/s)",
+        link(context, &cluster)?.trim()
+    ));
     let rounds = (context.rounds() * case.rounds.0).div_ceil(case.rounds.1);
     let mut progress = Progress::begin("rounds");
     for (order, named) in ORDERS {

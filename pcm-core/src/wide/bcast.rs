@@ -1,5 +1,6 @@
 //! From one rank to all, and nothing to all: a barrier.
 
+use super::link::{Pieces, Way};
 use super::schedule::{At, Buffer, Schedule, Span, segments};
 use super::sites::{Place, Sites};
 
@@ -20,20 +21,32 @@ pub(crate) fn down(schedule: &mut Schedule, place: &Place, span: Span, key: u32,
 }
 
 /// The caller's memory is [`Buffer::Receive`], on the root, too.
-pub fn bcast(sites: &Sites, me: u32, root: u32, count: usize, segment: usize) -> Schedule {
+pub fn bcast(sites: &Sites, me: u32, root: u32, count: usize, pieces: Pieces) -> Schedule {
     let place = Place::new(sites, me, Some(root));
     let whole = Span::new(Buffer::Receive, 0, count);
+    let own = sites.of(root);
+    let passing: Vec<usize> = match pieces.way {
+        Way::Shared if sites.count() > 1 => sites.others(own).collect(),
+        _ => vec![own],
+    };
+    let leader = |site| sites.leader(site, Some(root));
     let mut schedule = Schedule::default();
-    for (index, (first, length)) in segments(count, segment).enumerate() {
+    for (index, (first, length)) in segments(count, pieces.length).enumerate() {
+        // The site that sends this piece to the others.
+        let home = passing[index % passing.len()];
         let span = whole.part(first, length);
         let (wide, near) = keys(index);
         let mut after = Vec::new();
-        if me == root {
-            for other in sites.others(place.site) {
-                schedule.send(sites.leader(other, Some(root)), span, wide, &[]);
+        if place.is_leader() && me != root {
+            let from = if place.site == home { root } else { leader(home) };
+            after.push(schedule.receive(from, span, wide, &[]));
+        }
+        if me == root && home != own {
+            schedule.send(leader(home), span, wide, &[]);
+        } else if place.is_leader() && place.site == home {
+            for other in sites.others(home).filter(|other| *other != own) {
+                schedule.send(leader(other), span, wide, &after);
             }
-        } else if place.is_leader() {
-            after.push(schedule.receive(root, span, wide, &[]));
         }
         down(&mut schedule, &place, span, near, &after);
     }

@@ -4,6 +4,7 @@
 pub mod all;
 pub mod bcast;
 pub mod gather;
+pub mod link;
 #[cfg(test)]
 mod machine;
 pub mod reduce;

@@ -3,6 +3,7 @@
 //! order of ranks.
 
 use super::bcast::{down, keys};
+use super::link::{Pieces, Way};
 use super::schedule::{At, Buffer, Schedule, Span, segments};
 use super::sites::{Place, Sites};
 
@@ -78,32 +79,47 @@ fn across(schedule: &mut Schedule, sites: &Sites, own: (usize, There, &[At]), re
 }
 
 /// The sum of all on the root.
-pub fn reduce(sites: &Sites, me: u32, root: u32, count: usize, segment: usize) -> Schedule {
+pub fn reduce(sites: &Sites, me: u32, root: u32, count: usize, pieces: Pieces) -> Schedule {
     let place = Place::new(sites, me, Some(root));
+    let leader = |site| sites.leader(site, Some(root));
     let mut schedule = Schedule::default();
-    for (index, (first, length)) in segments(count, segment).enumerate() {
+    for (index, (first, length)) in segments(count, pieces.length).enumerate() {
         let (wide, near) = keys(index);
-        let own = Span::new(Buffer::Send, first, length);
-        let Some(mut here) = up(&mut schedule, &place, own, near) else {
+        let (own, result) = (
+            Span::new(Buffer::Send, first, length),
+            Span::new(Buffer::Receive, first, length),
+        );
+        // The site that makes this piece's sum.
+        let home = match pieces.way {
+            Way::Direct => sites.of(root),
+            Way::Shared => index % sites.count(),
+        };
+        let Some(here) = up(&mut schedule, &place, own, near) else {
             continue;
         };
-        if me != root {
-            schedule.send(root, here.span, wide, &here.after());
+        if place.site != home {
+            let sent = schedule.send(leader(home), here.span, wide, &here.after());
+            if me == root {
+                schedule.receive(leader(home), result, wide, &[sent]);
+            }
             continue;
         }
-        here = movable(&mut schedule, here);
+        let here = movable(&mut schedule, here);
         let received = from_others(&mut schedule, sites, place.site, Some(root), (length, wide));
         let all = across(&mut schedule, sites, (place.site, here, &[]), &received);
-        schedule.copy(all.span, Span::new(Buffer::Receive, first, length), &all.after());
+        match me == root {
+            true => schedule.copy(all.span, result, &all.after()),
+            false => schedule.send(root, all.span, wide, &all.after()),
+        };
     }
     schedule
 }
 
 /// The sum of all on every rank.
-pub fn allreduce(sites: &Sites, me: u32, count: usize, segment: usize) -> Schedule {
+pub fn allreduce(sites: &Sites, me: u32, count: usize, pieces: Pieces) -> Schedule {
     let place = Place::new(sites, me, None);
     let mut schedule = Schedule::default();
-    for (index, (first, length)) in segments(count, segment).enumerate() {
+    for (index, (first, length)) in segments(count, pieces.length).enumerate() {
         let (wide, near) = keys(index);
         let (own, result) = (
             Span::new(Buffer::Send, first, length),
@@ -111,9 +127,19 @@ pub fn allreduce(sites: &Sites, me: u32, count: usize, segment: usize) -> Schedu
         );
         // Up and down between the same two ranks in opposite directions.
         let here = up(&mut schedule, &place, own, near);
-        let after = here.map(|here| {
-            let all = exchanged(&mut schedule, sites, &place, here, (length, wide));
-            schedule.copy(all.span, result, &all.after())
+        let after = here.map(|here| match pieces.way {
+            Way::Direct => {
+                let all = exchanged(&mut schedule, sites, &place, here, (length, wide));
+                schedule.copy(all.span, result, &all.after())
+            }
+            Way::Shared => made_by(
+                index % sites.count(),
+                &mut schedule,
+                sites,
+                &place,
+                (here, result),
+                wide,
+            ),
         });
         let after: Vec<At> = after.into_iter().collect();
         down(&mut schedule, &place, result, near, &after);
@@ -208,4 +234,27 @@ fn exchanged(schedule: &mut Schedule, sites: &Sites, place: &Place, here: There,
     let sent: Vec<At> = sent.collect();
     let received = from_others(schedule, sites, place.site, None, (length, key));
     across(schedule, sites, (place.site, here, &sent), &received)
+}
+
+/// The sum of all sites' parts, which one site makes and sends to the others.
+fn made_by(
+    home: usize,
+    schedule: &mut Schedule,
+    sites: &Sites,
+    place: &Place,
+    (here, result): (There, Span),
+    key: u32,
+) -> At {
+    let leader = |site| sites.leader(site, None);
+    if place.site != home {
+        let sent = schedule.send(leader(home), here.span, key, &here.after());
+        return schedule.receive(leader(home), result, key, &[sent]);
+    }
+    let here = movable(schedule, here);
+    let received = from_others(schedule, sites, home, None, (result.count, key));
+    let all = across(schedule, sites, (home, here, &[]), &received);
+    for other in sites.others(home) {
+        schedule.send(leader(other), all.span, key, &all.after());
+    }
+    schedule.copy(all.span, result, &all.after())
 }

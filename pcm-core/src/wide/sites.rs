@@ -3,15 +3,6 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What a message of its own takes on a link beside its data.
-const HEADER_BYTES: f64 = 100.0;
-
-/// A slow link: a megabyte in a second.
-const LINK_BYTES_PER_MS: f64 = 1000.0;
-
-/// What a message takes longer that passes through the leader of a site, where ranks share CPUs.
-const PASSING_MS: f64 = 1.0;
-
 /// Ranks by site. Sites are numbered by their lowest ranks, so that all ranks number them alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sites {
@@ -79,13 +70,6 @@ impl Sites {
 
     pub fn runs_of(&self, site: usize) -> impl Iterator<Item = &Run> {
         self.runs.iter().filter(move |run| run.site == site)
-    }
-
-    /// Whether it pays that a site's leader joins the blocks of its ranks to one message, where MPI would send each
-    /// directly.
-    pub fn joining_pays(&self) -> bool {
-        let most = self.members.iter().map(Vec::len).max().unwrap_or(0);
-        most.saturating_sub(1) as f64 * HEADER_BYTES / LINK_BYTES_PER_MS > PASSING_MS
     }
 
     /// The rank that speaks for a site: the one that the operation names, else the lowest.

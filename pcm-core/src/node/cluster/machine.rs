@@ -14,6 +14,7 @@ use crate::node::outbox::{self, Inward, Outbox, PeersEffect};
 use crate::node::reach::{RdmaReach, Transport};
 use crate::node::record::Record;
 use crate::node::timer::Timer;
+use crate::wide::link::Link;
 use pcm_proto::agent::NodeProfile;
 use pcm_proto::control::{NodeState, NodeStatus};
 use pcm_proto::event::EventKind;
@@ -500,6 +501,13 @@ impl Cluster {
         let known = nodes.others().chain(self.unheard());
         records.extend(known.map(|report| Record::Node(Box::new(report))));
         records
+    }
+
+    /// The slowest link from here to a node of another site; `None` where none is up.
+    pub(in crate::node) fn slowest_between_sites(&self, now: Moment) -> Option<Link> {
+        let far = self.nodes.at_other_sites();
+        let measured = |report: NodeReport| self.links.measured(now, (&report.node, report.host), &self.own);
+        (!far.is_empty()).then(|| Link::slowest(far.into_iter().filter_map(measured).collect::<Vec<_>>().iter()))
     }
 
     /// The lines of `nodes`.

@@ -178,10 +178,10 @@ impl Nodes {
         Some(state_of(member.health))
     }
 
-    /// Whether nodes of more than one site are up.
-    pub fn are_at_several_sites(&self) -> bool {
-        let mut up = self.others().filter(|report| report.state == NodeState::Up);
-        up.any(|report| report.site != self.own.site)
+    /// Nodes of other sites that are up.
+    pub fn at_other_sites(&self) -> Vec<NodeReport> {
+        let up = self.others().filter(|report| report.state == NodeState::Up);
+        up.filter(|report| report.site != self.own.site).collect()
     }
 
     /// Whether a node is there.

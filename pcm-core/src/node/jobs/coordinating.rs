@@ -17,6 +17,7 @@ use crate::node::layout_request::LayoutAsked;
 use crate::node::requester::Requester;
 use crate::node::store::input::StoreInput;
 use crate::node::streams::job_output::JobOutput;
+use crate::wide::link::Link;
 use pcm_proto::agent::POLICY_NAMES;
 use pcm_proto::app::environment;
 use pcm_proto::checkpoint::CheckpointMessage;
@@ -30,14 +31,27 @@ use std::collections::BTreeMap;
 /// Most jobs at a time on one coordinator; each costs kilobytes, and the limit only stops a runaway script.
 const JOBS_MAX: usize = 1000;
 
-/// Says in a job's environment whether ranks may be far from each other, for all its ranks alike and for all its life.
-fn note_sites(spec: &mut JobSpec, are_several: bool) {
-    let is_this = |(name, _): &(Vec<u8>, Vec<u8>)| name == environment::WIDE.as_bytes();
-    let asked = spec.env.iter().rfind(|pair| is_this(pair));
-    let value = asked.map_or_else(|| b"yes".to_vec(), |(_, value)| value.clone());
-    spec.env.retain(|pair| !is_this(pair));
-    if are_several && value != environment::NEVER_WIDE.as_bytes() {
-        spec.env.push((environment::WIDE.into(), value));
+/// Says in a job's environment whether ranks may be far from each other, and how far, for all its ranks alike and for
+/// all its life. What the user says stays.
+fn note_sites(spec: &mut JobSpec, slowest: Option<Link>) {
+    let mut take = |name: &str| {
+        let is_this = |(known, _): &(Vec<u8>, Vec<u8>)| known == name.as_bytes();
+        let value = spec
+            .env
+            .iter()
+            .rfind(|pair| is_this(pair))
+            .map(|(_, value)| value.clone());
+        spec.env.retain(|pair| !is_this(pair));
+        value
+    };
+    let (wide, link) = (take(environment::WIDE), take(environment::LINK));
+    let wide = wide.unwrap_or_else(|| b"yes".to_vec());
+    if let Some(slowest) = slowest
+        && wide != environment::NEVER_WIDE.as_bytes()
+    {
+        let link = link.unwrap_or_else(|| slowest.to_string().into_bytes());
+        spec.env
+            .extend([(environment::WIDE.into(), wide), (environment::LINK.into(), link)]);
     }
 }
 
@@ -83,7 +97,7 @@ impl Jobs {
 
     /// Accepts a job under a number that no other job has.
     fn accept(&mut self, from: Requester, mut spec: JobSpec, job: JobId, cx: &mut Context<'_>) {
-        note_sites(&mut spec, cx.cluster.nodes().are_at_several_sites());
+        note_sites(&mut spec, cx.cluster.slowest_between_sites(cx.now()));
         let placed = place_new(&self.table, &spec, cx).and_then(|placed| check_worlds(&spec, placed));
         let placed = match placed {
             Ok(placed) => placed,

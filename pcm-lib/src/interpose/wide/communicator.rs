@@ -8,7 +8,7 @@ use super::inquiry::Inquiry;
 use super::turns::{Slots, Turns};
 use crate::mpi::handle;
 use mpi_abi::MPI_Comm;
-use pcm_core::wide::sites::Sites;
+use pcm_core::wide::{link::Link, sites::Sites};
 use pcm_proto::app::environment;
 use pcm_proto::fnv::fnv1a;
 use std::{
@@ -25,6 +25,8 @@ pub(super) struct Wide {
     pub(super) sites: Sites,
     pub(super) rank: u32,
     pub(super) is_reproducible: bool,
+    /// The slowest one between sites.
+    pub(super) link: Link,
     /// Messages of the operations go here, so that the program's receives do not get them.
     pub(super) apart: MPI_Comm,
     pub(super) turns: Arc<Turns>,
@@ -108,11 +110,18 @@ fn is_reproducible() -> bool {
     *IS_SO.get_or_init(|| env::var_os(environment::REPRODUCIBLE).is_some())
 }
 
+/// The slowest link between sites, as all ranks of the job know it.
+fn link() -> Link {
+    static LINK: OnceLock<Link> = OnceLock::new();
+    let known = || env::var(environment::LINK).ok()?.parse().ok();
+    *LINK.get_or_init(|| known().unwrap_or_default())
+}
+
 impl Which {
     fn is_meant(self, sites: &Sites) -> bool {
         match self {
             Self::OverSites => sites.count() > 1,
-            Self::OverLargeSites => sites.count() > 1 && (sites.joining_pays() || is_always()),
+            Self::OverLargeSites => sites.count() > 1 && (link().joining_pays(sites) || is_always()),
             Self::Sums => true,
         }
     }
@@ -240,6 +249,7 @@ impl Wide {
             sites: Sites::new(names),
             rank,
             is_reproducible: is_reproducible(),
+            link: link(),
             apart,
             turns,
             slots: slots(apart),

@@ -12,24 +12,13 @@ use super::trial;
 use mpi_abi::{MPI_Comm, MPI_Datatype, MPI_Op};
 use pcm_core::wide::{
     bcast::{barrier as meeting, bcast as spread},
+    link::{Pieces, Spread},
     reduce,
     scan::{Grouping, Prefix, ordered, scan},
     schedule::Schedule,
 };
 use std::os::raw::{c_int, c_void};
 use std::{ptr, slice, sync::Arc};
-
-/// A long message is cut into pieces of this length, so that a site passes the first on while others come.
-const SEGMENT_BYTES: usize = 64 << 10;
-
-/// Most pieces of one message: each has tags of its own.
-const SEGMENTS_MAX: usize = 8192;
-
-/// Elements of a piece.
-fn segment(count: usize, element_bytes: usize) -> usize {
-    let by_length = SEGMENT_BYTES / element_bytes.max(1);
-    by_length.max(count.div_ceil(SEGMENTS_MAX)).max(1)
-}
 
 impl Member {
     /// Whether MPI would take these: what it would not, it refuses itself, on every rank.
@@ -76,7 +65,8 @@ pub(super) unsafe fn bcast(
         if is_root {
             data.pack()?;
         }
-        let schedule = spread(&wide.sites, wide.rank, root, data.length(), segment(data.length(), 1));
+        let pieces = wide.link.pieces(&wide.sites, Spread::FromOne, (data.length(), 1));
+        let schedule = spread(&wide.sites, wide.rank, root, data.length(), pieces);
         let memory = Memory::bytes(ptr::null_mut(), data.first());
         Ok(Stage::moving(schedule, memory, move || {
             if !is_root {
@@ -121,8 +111,9 @@ impl Operands {
         })
     }
 
-    fn segment(&self) -> usize {
-        segment(self.count, self.element.extent().unsigned_abs())
+    fn pieces(&self, wide: &Wide) -> Pieces {
+        let size = (self.count, self.element.extent().unsigned_abs());
+        wide.link.pieces(&wide.sites, Spread::FromAll, size)
     }
 }
 
@@ -183,7 +174,7 @@ pub(super) unsafe fn reduce(
     let plan = move |wide: &Wide, operands: &Operands| {
         let (sites, me, root) = (&wide.sites, wide.rank, root.cast_unsigned());
         match operands.may_be_mixed {
-            true => reduce::reduce(sites, me, root, operands.count, operands.segment()),
+            true => reduce::reduce(sites, me, root, operands.count, operands.pieces(wide)),
             false => ordered(sites, me, Some(root), operands.count, wide.grouping()),
         }
     };
@@ -212,7 +203,7 @@ pub(super) unsafe fn allreduce(
     let plan = |wide: &Wide, operands: &Operands| {
         let (sites, me) = (&wide.sites, wide.rank);
         match operands.may_be_mixed {
-            true => reduce::allreduce(sites, me, operands.count, operands.segment()),
+            true => reduce::allreduce(sites, me, operands.count, operands.pieces(wide)),
             false => ordered(sites, me, None, operands.count, wide.grouping()),
         }
     };
