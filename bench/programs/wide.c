@@ -143,7 +143,7 @@ int main(int count, char **arguments)
         return 0;
     }
     if (count < 5) {
-        fprintf(stderr, "usage: wide turn|runs MARGIN_S REPEATS BYTES..., or wide inside CALLS\n");
+        fprintf(stderr, "usage: wide turn|runs MARGIN_S REPEATS BYTES[:OPERATIONS]..., or wide inside CALLS\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     arrange(strcmp(arguments[1], "turn") == 0);
@@ -152,11 +152,12 @@ int main(int count, char **arguments)
     counts = calloc((size_t)size, sizeof(int));
     firsts = calloc((size_t)size, sizeof(int));
     for (int a = 4; a < count; a++) {
-        int bytes = atoi(arguments[a]);
+        const char *first_ones = strchr(arguments[a], ':');
+        int bytes = atoi(arguments[a]), operations = first_ones ? atoi(first_ones + 1) : OPERATIONS;
         bytes += (8 * size - bytes % (8 * size)) % (8 * size);
         given = calloc(1, (size_t)bytes);
         got = calloc(1, (size_t)bytes);
-        for (int operation = 0; operation < OPERATIONS; operation++) {
+        for (int operation = 0; operation < operations && operation < OPERATIONS; operation++) {
             operate(operation, 8 * size); /* connections are made, and both sides know the communicator */
             for (int repeat = 0; repeat < repeats && (operation > 0 || a == 4); repeat++)
                 measure(operation, bytes);

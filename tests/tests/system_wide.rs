@@ -65,6 +65,18 @@ fn every_operation_gives_what_mpi_gives_wherever_the_ranks_are() {
     }
 }
 
+#[test]
+fn a_link_that_cannot_be_read_is_refused_before_a_rank_starts() {
+    let cluster = cluster(&["a", "b"]);
+    for (said, problem) in [("fast", "two numbers are needed"), ("10 0", "`0` is no number above 0")] {
+        let mut command = cluster.pcmctl(&["run", "-n", "2", "--", "true"]);
+        let outcome = limited::run(command.env("PCM_LINK", said), LIMIT);
+        assert_eq!(outcome.status.code(), Some(2), "{outcome:?}");
+        assert!(outcome.stderr.contains(&format!("PCM_LINK: {problem}")), "{outcome:?}");
+    }
+    cluster.down();
+}
+
 /// Sums in the order of ranks are the same on one node, on nodes of one site, and over sites.
 #[test]
 fn bits_of_reproducible_sums_do_not_depend_on_where_ranks_are() {

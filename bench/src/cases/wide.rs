@@ -20,7 +20,7 @@ pub(super) const BENCH: Bench = Bench {
     run: |context| run_all(&PARTS, context),
 };
 
-pub(super) const PARTS: [Bench; 4] = [
+pub(super) const PARTS: [Bench; 5] = [
     Bench {
         name: "wide-sizes",
         about: "fourteen collective operations over four sites at 10 ms and 1 MB/s against MPI's own, by their sizes",
@@ -30,6 +30,11 @@ pub(super) const PARTS: [Bench; 4] = [
         name: "wide-links",
         about: "the same over two sites, and over links that are longer, shorter, slower and faster",
         run: |context| run(context, &LINKS),
+    },
+    Bench {
+        name: "wide-ways",
+        about: "long messages from and to four sites over all links against one link each, at 10 ms and 1 MB/s",
+        run: ways,
     },
     Bench {
         name: "wide-inside",
@@ -46,6 +51,9 @@ pub(super) const PARTS: [Bench; 4] = [
 const NODES_OF_SITE: usize = 4;
 
 const DEADLINE: Duration = Duration::from_secs(600);
+
+/// From a common beginning, ranks wait so long before they begin, at 10 ms.
+const MARGIN_S: &str = "0.13";
 
 /// Sites, milliseconds, bytes in a second, sizes.
 struct Case {
@@ -134,6 +142,51 @@ fn up<'a>(context: &'a Context, case: &Case, nodes: usize) -> Result<(OwnCluster
         )
     })?;
     Ok((OwnCluster::up_in(&context.environment, network)?, place))
+}
+
+/// Barrier, Bcast, Reduce and Allreduce.
+const LONG: [&str; 2] = ["65536:4", "1048576:4"];
+
+/// What jobs take their links for, and the way that follows.
+const SAID: [(&str, &str); 2] = [("10 1", "all links"), ("10 1000000", "one link")];
+
+fn ways(context: &Context) -> Result<Report, Failure> {
+    let case = case(4, 10, 1, &LONG);
+    let ranks = case.sites * NODES_OF_SITE;
+    let (cluster, _place) = up(context, &case, ranks)?;
+    let mut report = Report::default();
+    let mut progress = Progress::begin("rounds");
+    for (order, named) in ORDERS {
+        let mut ways = SAID.map(|_| Times::new());
+        for round in 0..context.rounds() {
+            for way in [round % 2, 1 - round % 2] {
+                let mut command = cluster.pcmctl(&["run", "-n", &ranks.to_string(), "--quiet"]);
+                command
+                    .env("PCM_LINK", SAID[way].0)
+                    .arg("--")
+                    .arg(context.program("pcm-wide"));
+                command.args([order, MARGIN_S, "1"]).args(case.sizes);
+                add(&mut ways[way], &trial::run(BENCH.name, command, DEADLINE)?)?;
+            }
+            progress.at(round as u64 + 1, context.rounds() as u64);
+        }
+        let [all, one] = ways;
+        for ((operation, bytes), values) in all {
+            let name = format!("{operation} of {bytes} bytes, {named}");
+            let series = |way: &str, ms: Vec<f64>| Samples::of(format!("{name}: {way}"), "ms", ms);
+            let one = series(SAID[1].1, one[&(operation, bytes)].clone());
+            let all = series(SAID[0].1, values);
+            report.ratio(
+                format!("{name}: one link / all links"),
+                one.median() / all.median(),
+                None,
+            );
+            report.series.extend([all, one]);
+        }
+    }
+    progress.clear();
+    cluster.down()?;
+    Ok(report)
 }
 
 /// Calls of each operation in one run.

@@ -14,6 +14,7 @@ use crate::run::watching::Wanted;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use pcm_checkpoint::RanksOfProgram;
 use pcm_core::mpi_settings::{PROVIDER, SHARED_MEMORY_PROVIDER};
+use pcm_core::wide;
 use pcm_proto::agent::POLICY_NAMES;
 use pcm_proto::app::environment;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
@@ -210,6 +211,7 @@ impl From<World> for WorldShape {
 
 pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
     let mut spec = spec(&args)?;
+    check_link(&spec)?;
     let directory = args.checkpoint_dir.clone();
     let directory = directory.unwrap_or_else(|| cluster.path().join("checkpoints"));
     let directory = std::path::absolute(&directory).map_err(|error| Failure::file("use", &directory, &error))?;
@@ -238,6 +240,17 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
         },
     };
     launch(spec, cluster, shown).await
+}
+
+/// What a user says of links holds for all ranks, so a mistake in it is said before they start.
+fn check_link(spec: &JobSpec) -> Result<(), Failure> {
+    let mut said = spec.env.iter().rev();
+    let said = said.find(|(name, _)| name == environment::LINK.as_bytes());
+    let read = said.map(|(_, words)| String::from_utf8_lossy(words).parse::<wide::link::Link>());
+    match read {
+        Some(Err(problem)) => Err(Failure::usage(format!("{}: {problem}", environment::LINK))),
+        _ => Ok(()),
+    }
 }
 
 /// Reads a command line of `run`, without the verb.

@@ -147,7 +147,7 @@ impl FromStr for Link {
                 latency_ms: number(latency)?,
                 bytes_per_ms: 1000.0 * number(bandwidth)?,
             }),
-            _ => Err("two words are needed: milliseconds, and megabytes in a second".to_owned()),
+            _ => Err("two numbers are needed: milliseconds, and megabytes in a second, as in \"10 1\"".to_owned()),
         }
     }
 }
