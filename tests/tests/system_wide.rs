@@ -158,7 +158,7 @@ fn a_site_is_empty_within_its_notice() {
     cluster.down();
 }
 
-/// A job is told the latency that its daemon has measured; the wire has 10 ms each way.
+/// A job knows the latency that its daemon has measured; the wire has 10 ms each way.
 fn knows_its_slowest_link(cluster: &Cluster) {
     wait::until("a job to know the wire", LIMIT, || {
         let outcome = cluster.run(&["run", "-n", "1", "--quiet", "--", "printenv", "PCM_LINK"]);

@@ -52,9 +52,6 @@ const NODES_OF_SITE: usize = 4;
 
 const DEADLINE: Duration = Duration::from_secs(600);
 
-/// From a common beginning, ranks wait so long before they begin, at 10 ms.
-const MARGIN_S: &str = "0.13";
-
 /// Sites, milliseconds, bytes in a second, sizes.
 struct Case {
     sites: usize,
@@ -64,6 +61,17 @@ struct Case {
     /// Shares of the rounds.
     rounds: (usize, usize),
 }
+
+impl Case {
+    fn ranks(&self) -> usize {
+        self.sites * NODES_OF_SITE
+    }
+}
+
+/// One of two ways that are compared, and the variable with which a job takes it.
+type Way = (&'static str, Option<(&'static str, &'static str)>);
+
+const BY_LIBRARY: [Way; 2] = [("libpcm", None), ("MPI", Some(("PCM_WIDE", "no")))];
 
 const fn case(sites: usize, delay_ms: u64, megabytes_per_s: u64, sizes: &'static [&'static str]) -> Case {
     Case {
@@ -148,43 +156,16 @@ fn up<'a>(context: &'a Context, case: &Case, nodes: usize) -> Result<(OwnCluster
 const LONG: [&str; 2] = ["65536:4", "1048576:4"];
 
 /// What jobs take their links for, and the way that follows.
-const SAID: [(&str, &str); 2] = [("10 1", "all links"), ("10 1000000", "one link")];
+const BY_LINKS: [Way; 2] = [
+    ("all links", Some(("PCM_LINK", "10 1"))),
+    ("one link", Some(("PCM_LINK", "10 1000000"))),
+];
 
 fn ways(context: &Context) -> Result<Report, Failure> {
     let case = case(4, 10, 1, &LONG);
-    let ranks = case.sites * NODES_OF_SITE;
-    let (cluster, _place) = up(context, &case, ranks)?;
+    let (cluster, _place) = up(context, &case, case.ranks())?;
     let mut report = Report::default();
-    let mut progress = Progress::begin("rounds");
-    for (order, named) in ORDERS {
-        let mut ways = SAID.map(|_| Times::new());
-        for round in 0..context.rounds() {
-            for way in [round % 2, 1 - round % 2] {
-                let mut command = cluster.pcmctl(&["run", "-n", &ranks.to_string(), "--quiet"]);
-                command
-                    .env("PCM_LINK", SAID[way].0)
-                    .arg("--")
-                    .arg(context.program("pcm-wide"));
-                command.args([order, MARGIN_S, "1"]).args(case.sizes);
-                add(&mut ways[way], &trial::run(BENCH.name, command, DEADLINE)?)?;
-            }
-            progress.at(round as u64 + 1, context.rounds() as u64);
-        }
-        let [all, one] = ways;
-        for ((operation, bytes), values) in all {
-            let name = format!("{operation} of {bytes} bytes, {named}");
-            let series = |way: &str, ms: Vec<f64>| Samples::of(format!("{name}: {way}"), "ms", ms);
-            let one = series(SAID[1].1, one[&(operation, bytes)].clone());
-            let all = series(SAID[0].1, values);
-            report.ratio(
-                format!("{name}: one link / all links"),
-                one.median() / all.median(),
-                None,
-            );
-            report.series.extend([all, one]);
-        }
-    }
-    progress.clear();
+    compare(context, &cluster, (&case, context.rounds()), &BY_LINKS, &mut report)?;
     cluster.down()?;
     Ok(report)
 }
@@ -307,35 +288,43 @@ fn link(context: &Context, cluster: &OwnCluster<'_>) -> Result<String, Failure> 
 }
 
 fn measure(context: &Context, case: &Case, report: &mut Report) -> Result<(), Failure> {
-    let ranks = case.sites * NODES_OF_SITE;
-    let (cluster, _place) = up(context, case, ranks)?;
+    let (cluster, _place) = up(context, case, case.ranks())?;
     let (sites, delay_ms, megabytes_per_s) = (case.sites, case.delay_ms, case.megabytes_per_s);
     report.remarks.push(format!(
         "{sites} sites, {delay_ms} ms, {megabytes_per_s} MB/s: jobs were told {} (milliseconds, MB/s)",
         link(context, &cluster)?.trim()
     ));
     let rounds = (context.rounds() * case.rounds.0).div_ceil(case.rounds.1);
+    compare(context, &cluster, (case, rounds), &BY_LIBRARY, report)?;
+    cluster.down()
+}
+
+/// Runs both ways in turn, in both orders of ranks; the ratio is the second's time over the first's.
+fn compare(
+    context: &Context,
+    cluster: &OwnCluster<'_>,
+    (case, rounds): (&Case, usize),
+    ways: &[Way; 2],
+    report: &mut Report,
+) -> Result<(), Failure> {
     let mut progress = Progress::begin("rounds");
     for (order, named) in ORDERS {
-        let mut ways = [Times::new(), Times::new()];
+        let mut times = [Times::new(), Times::new()];
         for round in 0..rounds {
-            let (first, second) = if round % 2 == 0 { (0, 1) } else { (1, 0) };
-            for way in [first, second] {
-                let mut command = cluster.pcmctl(&["run", "-n", &ranks.to_string(), "--quiet"]);
-                if way == 1 {
-                    command.env("PCM_WIDE", "no");
-                }
+            for way in [round % 2, 1 - round % 2] {
+                let mut command = cluster.pcmctl(&["run", "-n", &case.ranks().to_string(), "--quiet"]);
+                command.envs(ways[way].1);
                 let margin = case.delay_ms as f64 / 1e3 * 8.0 + 0.05;
                 command.arg("--").arg(context.program("pcm-wide"));
                 command.args([order, &margin.to_string(), "1"]).args(case.sizes);
-                add(&mut ways[way], &trial::run(BENCH.name, command, DEADLINE)?)?;
+                add(&mut times[way], &trial::run(BENCH.name, command, DEADLINE)?)?;
             }
             progress.at(round as u64 + 1, rounds as u64);
         }
-        compare(case, named, ways, report);
+        add_ratios(case, named, ways, times, report);
     }
     progress.clear();
-    cluster.down()
+    Ok(())
 }
 
 /// Takes the lines `OPERATION BYTES SECONDS` in.
@@ -358,7 +347,7 @@ fn add(times: &mut Times, said: &str) -> Result<(), Failure> {
     }
 }
 
-fn compare(case: &Case, order: &str, [ours, theirs]: [Times; 2], report: &mut Report) {
+fn add_ratios(case: &Case, order: &str, ways: &[Way; 2], [first, second]: [Times; 2], report: &mut Report) {
     let Case {
         sites,
         delay_ms,
@@ -366,13 +355,15 @@ fn compare(case: &Case, order: &str, [ours, theirs]: [Times; 2], report: &mut Re
         ..
     } = case;
     let network = format!("{sites} sites, {delay_ms} ms, {megabytes_per_s} MB/s, {order}");
-    for (key, values) in ours {
-        let Some(others) = theirs.get(&key) else { continue };
+    let [(first_way, _), (second_way, _)] = ways;
+    for (key, values) in first {
+        let Some(others) = second.get(&key) else { continue };
         let (operation, bytes) = key;
         let name = format!("{operation} of {bytes} bytes, {network}");
-        let ours = Samples::of(format!("{name}: libpcm"), "ms", values);
-        let mpi = Samples::of(format!("{name}: MPI"), "ms", others.clone());
-        report.ratio(format!("{name}: MPI / libpcm"), mpi.median() / ours.median(), None);
-        report.series.extend([ours, mpi]);
+        let first = Samples::of(format!("{name}: {first_way}"), "ms", values);
+        let second = Samples::of(format!("{name}: {second_way}"), "ms", others.clone());
+        let ratio = second.median() / first.median();
+        report.ratio(format!("{name}: {second_way} / {first_way}"), ratio, None);
+        report.series.extend([first, second]);
     }
 }

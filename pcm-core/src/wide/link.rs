@@ -77,10 +77,10 @@ impl fmt::Display for Link {
 
 impl Link {
     /// The slowest of some, of which not all is known.
-    pub fn slowest<'a>(links: impl Iterator<Item = &'a LinkMeasured> + Clone) -> Self {
+    pub fn slowest(links: &[LinkMeasured]) -> Self {
         let unknown = Self::default();
-        let latency_us = links.clone().filter_map(|link| link.latency_us).reduce(f64::max);
-        let megabytes_per_s = links.filter_map(|link| link.megabytes_per_s).reduce(f64::min);
+        let latency_us = links.iter().filter_map(|link| link.latency_us).reduce(f64::max);
+        let megabytes_per_s = links.iter().filter_map(|link| link.megabytes_per_s).reduce(f64::min);
         Self {
             latency_ms: latency_us.map_or(unknown.latency_ms, |us| us / 1000.0),
             bytes_per_ms: megabytes_per_s.map_or(unknown.bytes_per_ms, |megabytes| megabytes * 1000.0),
@@ -103,9 +103,8 @@ impl Link {
             Spread::FromAll => sites.count(),
         };
         let piece = (bytes / (PIECES_OF_A_SITE * homes.max(1))).clamp(SHARED_PIECE_BYTES_MIN, PIECE_BYTES);
-        let is_worth_it = homes > 1
-            && sites.count() > 2
-            && self.shared_ms(spread, homes, bytes, piece) < WORTH_IT * self.direct_ms(bytes);
+        let is_worth_it =
+            sites.count() > 2 && self.shared_ms(spread, homes, bytes, piece) < WORTH_IT * self.direct_ms(bytes);
         match is_worth_it {
             true => Pieces {
                 length: of_bytes(piece),
@@ -129,8 +128,7 @@ impl Link {
             Spread::FromAll => 2,
         };
         let share = bytes.div_ceil(piece).div_ceil(homes) * piece;
-        let carried = (shares * share + piece).min((shares + 1) * share);
-        2.0 * self.latency_ms + carried as f64 / self.bytes_per_ms
+        2.0 * self.latency_ms + (shares * share + piece) as f64 / self.bytes_per_ms
     }
 }
 
@@ -201,10 +199,10 @@ mod tests {
             link(Some(2000.0), Some(3.0)),
             link(None, Some(4.0)),
         ];
-        let slowest = Link::slowest(links.iter());
+        let slowest = Link::slowest(&links);
         assert_eq!(slowest.to_string(), "2.000 3.000");
         assert_eq!(slowest.to_string().parse(), Ok(slowest));
-        assert_eq!(Link::slowest([].iter()), Link::default());
+        assert_eq!(Link::slowest(&[]), Link::default());
         for bad in ["", "1", "1 2 3", "x 1", "1 0", "-1 1", "inf 1"] {
             assert!(bad.parse::<Link>().is_err(), "{bad}");
         }

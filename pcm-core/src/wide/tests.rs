@@ -35,16 +35,8 @@ fn some_sites(random: &mut Random) -> Sites {
 /// Pieces of some length, and how many slow links one may cross.
 fn some_pieces(random: &mut Random, length_max: usize) -> (Pieces, usize) {
     let length = 1 + random.below(length_max);
-    match random.below(2) {
-        0 => {
-            let way = Way::Direct;
-            (Pieces { length, way }, 1)
-        }
-        _ => {
-            let way = Way::Shared;
-            (Pieces { length, way }, 2)
-        }
-    }
+    let (way, links) = [(Way::Direct, 1), (Way::Shared, 2)][random.below(2)];
+    (Pieces { length, way }, links)
 }
 
 fn word(rank: u32, index: usize) -> String {

@@ -507,7 +507,7 @@ impl Cluster {
     pub(in crate::node) fn slowest_between_sites(&self, now: Moment) -> Option<Link> {
         let far = self.nodes.at_other_sites();
         let measured = |report: NodeReport| self.links.measured(now, (&report.node, report.host), &self.own);
-        (!far.is_empty()).then(|| Link::slowest(far.into_iter().filter_map(measured).collect::<Vec<_>>().iter()))
+        (!far.is_empty()).then(|| Link::slowest(&far.into_iter().filter_map(measured).collect::<Vec<_>>()))
     }
 
     /// The lines of `nodes`.
