@@ -2,6 +2,7 @@
 //! changes, and all residuals are those of an undisturbed run, bit for bit. `system_examples` has the same program
 //! under many changes and kills.
 
+use pcm_proto::method::Method;
 use std::{
     ffi::OsString,
     fs,
@@ -255,5 +256,64 @@ fn residuals_are_the_same_bits_for_every_kind_of_matrix_and_layout_and_entries_s
     let expected = history(&plain, &matrix, 1, STEPS);
     assert_stays_even(&cluster, &blocks, (&matrix, &expected), "1");
     assert_stays_even(&cluster, &owners, (&matrix, &expected), "2");
+    cluster.down();
+}
+
+/// The history is whole up to some step, however the job ended.
+fn assert_right_so_far(plain: &OsString, matrix: &Path, history_of_job: &Path) {
+    let found = fs::read_to_string(history_of_job).expect("a history");
+    // The job may have ended within a line.
+    let found = &found[..=found.rfind('\n').expect("lines")];
+    let last = found.lines().last().and_then(|line| line.split(' ').next());
+    let steps: u32 = last.and_then(|step| step.parse().ok()).expect("a step");
+    let expected = history(plain, matrix, 1, steps + 1);
+    assert!(
+        steps > 0 && expected.starts_with(found),
+        "{steps} steps: {found}\nexpected: {expected}"
+    );
+}
+
+#[test]
+fn all_methods_are_compared_on_the_data_of_a_program_of_the_user() {
+    let cluster = Cluster::up(2);
+    let folder = cluster.files().to_owned();
+    let Some(plain) = program("sparse_cg-plain.cpp", &mpi_compiler("mpicxx"), &folder) else {
+        return;
+    };
+    let sparse = program("sparse_cg.cpp", &built("pcmcxx"), &folder).expect("as before");
+    let matrix = matrix(&["1000", "--kind", "powerlaw"], &folder);
+    let history = matrix.with_extension("residuals");
+    let out = folder.join("out");
+    let bench = |steps: &str| {
+        let mut command = cluster.pcmctl(&[
+            "bench",
+            "redistribute",
+            "--pairs",
+            "1:2",
+            "--rounds",
+            "1",
+            "--learn",
+            "0",
+        ]);
+        command.arg("--out").arg(&out).arg("--").arg(&sparse).arg(&matrix);
+        limited::run(command.args([steps, "20000"]).arg(&history), LIMIT)
+    };
+    let outcome = bench("100000");
+    assert!(outcome.status.success(), "{outcome:?}");
+    let csv = fs::read_to_string(out.join("redistribute.csv")).expect("a file");
+    let runs = 2 * (1 + Method::all().count());
+    assert_eq!(csv.lines().count(), 1 + runs, "{csv}");
+    for method in Method::all() {
+        assert!(csv.contains(&format!(",{method},{method},0,")), "{method}: {csv}");
+    }
+    let page = fs::read_to_string(out.join("redistribute.html")).expect("a file");
+    assert!(page.contains("own: least pause"), "{page}");
+    assert_right_so_far(&plain, &matrix, &history);
+    let outcome = bench("20");
+    assert!(!outcome.status.success(), "{outcome:?}");
+    let said = "the program ended before the bench was over";
+    assert!(outcome.stderr.contains(said), "{outcome:?}");
+    let both = cluster.run(&["bench", "redistribute", "--mib", "8", "--", "true"]);
+    assert!(both.stderr.contains("cannot be used with"), "{both:?}");
     cluster.down();
 }

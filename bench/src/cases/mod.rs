@@ -25,6 +25,7 @@ mod reconfigure;
 mod recovery;
 mod redistribute;
 pub(crate) mod registry;
+mod sparse_cg;
 mod spawn;
 mod table;
 mod waiting;

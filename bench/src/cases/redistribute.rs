@@ -1,7 +1,10 @@
 //! Bench `redistribute` and its parts: `pcmctl bench redistribute` on a cluster of its own. What it measures, and how
 //! it judges, is in `redistribution`.
 
-use super::bench::{Bench, Context};
+use super::{
+    bench::{Bench, Context},
+    sparse_cg,
+};
 use pcm_bench::{
     Failure, OnPath, OwnCluster, Ratio, Report,
     redistribution::{self, read_cells},
@@ -9,13 +12,15 @@ use pcm_bench::{
 };
 use serde::Deserialize;
 use std::{
+    ffi::OsString,
     fs,
     path::{Path, PathBuf},
     time::Duration,
 };
+use tempfile::TempDir;
 
 /// The parts, by kind of data; each takes four to nine minutes.
-pub(super) const PARTS: [Bench; 4] = [
+pub(super) const PARTS: [Bench; 5] = [
     Bench {
         name: "redistribute-rows",
         about: "of redistribute, a dense array",
@@ -35,6 +40,11 @@ pub(super) const PARTS: [Bench; 4] = [
         name: "redistribute-sparse",
         about: "of redistribute, sparse rows of uneven length",
         run: |context| run_with(context, "redistribute-sparse", "sparse"),
+    },
+    Bench {
+        name: "redistribute-cg",
+        about: "of redistribute, the data of conjugate gradients, a program as users have it",
+        run: conjugate_gradients,
     },
 ];
 
@@ -60,10 +70,39 @@ fn run_with(context: &Context, name: &'static str, data: &str) -> Result<Report,
         false if data == "rows" => ("1:2,2:4,3:4", "64", "101"),
         false => ("1:2,2:4,3:4", "64", "41"),
     };
+    let words = ["--pairs", pairs, "--mib", mib, "--rounds", rounds, "--data", data];
+    measured(context, name, words.map(OsString::from).to_vec())
+}
+
+/// Rows and columns of the grid behind the matrix: 100,000 rows with 700,000 entries take 11 MiB.
+const CG_ROWS: &str = "100000";
+
+/// More than the bench lets the program do.
+const CG_STEPS: &str = "10000000";
+
+fn conjugate_gradients(context: &Context) -> Result<Report, Failure> {
+    let name = "redistribute-cg";
+    let place = TempDir::new().on("make", std::env::temp_dir())?;
+    let program = sparse_cg::words(
+        (context, name),
+        place.path(),
+        &[CG_ROWS, "--kind", "poisson3d"],
+        CG_STEPS,
+    )?;
+    let (pairs, rounds) = match context.quick {
+        true => ("1:2,2:4", "2"),
+        false => ("1:2,2:4,3:4", "21"),
+    };
+    let words = ["--pairs", pairs, "--rounds", rounds, "--"].map(OsString::from);
+    measured(context, name, words.into_iter().chain(program).collect())
+}
+
+/// What `pcmctl bench redistribute` finds with these words, on a cluster of its own.
+fn measured(context: &Context, name: &'static str, words: Vec<OsString>) -> Result<Report, Failure> {
     let cluster = OwnCluster::up(&context.environment, NODES)?;
     let out = std::env::temp_dir().join(format!("pcm-{name}-{}", std::process::id()));
-    let mut command = cluster.pcmctl(&["bench", "redistribute", "--pairs", pairs, "--mib", mib]);
-    command.args(["--rounds", rounds, "--data", data, "--out"]).arg(&out);
+    let mut command = cluster.pcmctl(&["bench", "redistribute", "--out"]);
+    command.arg(&out).args(words);
     let measured = trial::run(name, command, BENCH_MAX);
     let report = measured.and_then(|said| {
         print!("{said}");

@@ -1,15 +1,15 @@
 //! Bench `wide`: collective operations of ranks at several sites, as libpcm carries them out against MPI's own, on the
 //! same nodes and in turn. Sites are networks of their own, joined by wires that are long and slow.
 
-use super::bench::{Bench, Context, run_all};
+use super::{
+    bench::{Bench, Context, run_all},
+    sparse_cg,
+};
 use limited_nodes::network::{FarSites, Network, Wire};
-use pcm_bench::{Failure, OnPath, OwnCluster, Report, Samples, progress::Progress, trial};
+use pcm_bench::{Failure, OwnCluster, Report, Samples, progress::Progress, trial};
 use std::{
     collections::BTreeMap,
     ffi::OsString,
-    fs,
-    path::Path,
-    process::Command,
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
@@ -223,24 +223,11 @@ const HEAT2D: [&str; 6] = ["--rows", "512", "--cols", "512", "--iterations", "15
 const CG_ROWS: &str = "2000";
 const CG_STEPS: &str = "16";
 
-/// Conjugate gradients on a mesh: the program and its arguments.
-fn conjugate_gradients(context: &Context, folder: &Path) -> Result<Vec<OsString>, Failure> {
-    let (program, matrix) = (folder.join("sparse_cg"), folder.join("mesh.mtx"));
-    let mut compiler = Command::new(context.program("pcmcxx"));
-    compiler.args(["-std=c++17", "-O3", "examples/sparse_cg/sparse_cg.cpp", "-o"]);
-    trial::must(compiler.arg(&program))?;
-    let mut mesh = Command::new("python3");
-    mesh.args(["examples/sparse_cg/mesh.py", CG_ROWS]);
-    let mesh = trial::run(BENCH.name, mesh, DEADLINE)?;
-    fs::write(&matrix, mesh).on("write", &matrix)?;
-    Ok(vec![program.into(), matrix.into(), CG_STEPS.into(), "0".into()])
-}
-
 fn programs(context: &Context) -> Result<Report, Failure> {
     let (cluster, place) = up(context, &case(2, 10, 1, &[]), 2 * RANKS)?;
     let heat2d = [context.program("heat2d-c").into()].into_iter();
     let heat2d: Vec<OsString> = heat2d.chain(HEAT2D.map(OsString::from)).collect();
-    let conjugate_gradients = conjugate_gradients(context, place.path())?;
+    let conjugate_gradients = sparse_cg::words((context, BENCH.name), place.path(), &[CG_ROWS], CG_STEPS)?;
     let rounds = context.rounds().div_ceil(ROUNDS_SHARE);
     let mut report = Report::default();
     let mut progress = Progress::begin("rounds");

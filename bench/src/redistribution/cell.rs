@@ -151,10 +151,11 @@ impl Cell {
         self.median(0, metric) / self.median(self.best(metric), metric)
     }
 
-    /// Whether two methods do the same here: without constant data nothing can travel ahead.
+    /// Whether two methods do the same here: without constant data nothing can travel ahead. A program of the user may
+    /// have some.
     fn is_same(&self, one: &str, other: &str) -> bool {
         let of = |method: &str| method.trim_end_matches("-async").trim_end_matches("-sync").to_owned();
-        one == other || (self.data != Data::Constant && of(one) == of(other))
+        one == other || (!matches!(self.data, Data::Constant | Data::Own) && of(one) == of(other))
     }
 
     /// How far the method that the daemons chose is from the best one: by all runs that did the same, whoever named it,

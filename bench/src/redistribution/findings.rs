@@ -82,11 +82,12 @@ fn remarks(cells: &[Cell], plan: &Plan) -> Vec<String> {
     for metric in [Metric::Pause, Metric::Total] {
         remarks.extend(cells.iter().map(|cell| verdict::words(cell, metric)));
     }
+    let size = plan.mib.map_or_else(String::new, |mib| format!("{mib} MiB, "));
     remarks.push(format!(
-        "{} MiB, {} rounds after {} in which auto learned what methods cost here, less of methods that were clearly \
+        "{size}{} rounds after {} in which auto learned what methods cost here, less of methods that were clearly \
          behind; spawn: from the request until newcomers are ready; join: from the stop until all are connected; move: \
          until the commit; peak: largest resident size of a rank of this machine that is there after the change",
-        plan.mib, plan.rounds, plan.learn
+        plan.rounds, plan.learn
     ));
     remarks
 }
@@ -160,7 +161,7 @@ mod tests {
         Plan {
             pairs: Vec::new(),
             data: Vec::new(),
-            mib: 1,
+            mib: Some(1),
             rounds: 6,
             learn: 3,
         }

@@ -37,8 +37,8 @@ pub trait ChangingJob {
 /// One job, there and back by each candidate, in another order each round.
 pub async fn measure<J: ChangingJob>(mut job: J, plan: &Plan, pair: Pair, data: Data) -> Result<[Cell; 2], J::Failure> {
     let Pair { few, many } = pair;
-    let mut there = Cell::new(few, many, data, Some(plan.mib));
-    let mut back = Cell::new(many, few, data, Some(plan.mib));
+    let mut there = Cell::new(few, many, data, plan.mib);
+    let mut back = Cell::new(many, few, data, plan.mib);
     // The first changes bring the programs and what MPI needs into memory.
     job.resize(few, many, Method::all().last()).await?;
     job.resize(many, few, Method::all().next()).await?;

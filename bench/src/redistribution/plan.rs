@@ -28,7 +28,7 @@ impl FromStr for Pair {
     }
 }
 
-/// Kinds of data, by the names `pcm-moving` knows.
+/// Kinds of data: those that `pcm-moving` makes, by the names it knows, and that of a program of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Data {
     /// A dense array by blocks
@@ -39,10 +39,18 @@ pub enum Data {
     Tiles,
     /// Sparse rows of uneven length, packed by the program
     Sparse,
+    #[value(skip)]
+    Own,
 }
 
 impl Data {
-    pub const ALL: [Self; 4] = [Self::Rows, Self::Constant, Self::Tiles, Self::Sparse];
+    pub const MADE: [Self; 4] = [Self::Rows, Self::Constant, Self::Tiles, Self::Sparse];
+
+    /// The kind with this name.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        let mut all = Self::MADE.into_iter().chain([Self::Own]);
+        all.find(|kind| kind.as_str() == name)
+    }
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -50,6 +58,7 @@ impl Data {
             Self::Constant => "constant",
             Self::Tiles => "tiles",
             Self::Sparse => "sparse",
+            Self::Own => "own",
         }
     }
 }
@@ -65,7 +74,8 @@ impl fmt::Display for Data {
 pub struct Plan {
     pub pairs: Vec<Pair>,
     pub data: Vec<Data>,
-    pub mib: u64,
+    /// Size of all data together, where the bench makes it.
+    pub mib: Option<u64>,
     pub rounds: u32,
     /// Rounds before them, which teach the daemons what each method costs and are no samples.
     pub learn: u32,

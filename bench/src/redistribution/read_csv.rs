@@ -67,8 +67,7 @@ fn add(line: &str, columns: &Columns, cells: &mut Vec<Cell>) -> Result<(), Strin
     };
     let (from, to): (u32, u32) = (ranks(columns.from)?, ranks(columns.to)?);
     let data = field(columns.data)?;
-    let data = Data::ALL.into_iter().find(|kind| kind.as_str() == data);
-    let data = data.ok_or("a kind of data that is not known")?;
+    let data = Data::named(data).ok_or("a kind of data that is not known")?;
     let candidate = |place: usize| {
         let text = field(place)?;
         let found = (0..CANDIDATES).find(|candidate| name(*candidate) == text);

@@ -3,12 +3,13 @@
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::link::{ASK_DEADLINE, Link};
-use crate::moving_job::Job;
+use crate::moving_job::{Job, Work};
 use crate::{kept_costs, output};
 use clap::Subcommand;
 use pcm_bench::redistribution::{Data, Findings, Pair, Plan, measure};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
 use serde_json::{Value, json};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -24,8 +25,12 @@ element of the data is checked after each change. --out gets every run as CSV an
 of the best method for each pair of sizes. The daemons remember the costs: auto uses them until 'pcmctl down', with
 --keep also on later clusters.
 
-Example:
-  pcmctl bench redistribute --pairs 2:4,4:8 --mib 256 --data rows,constant --out results";
+A program after -- is measured instead, with the data it registers: it must iterate all the time, and checks its data
+itself if it does.
+
+Examples:
+  pcmctl bench redistribute --pairs 2:4,4:8 --mib 256 --data rows,constant --out results
+  pcmctl bench redistribute --pairs 2:4 --out results -- ./simulation --steps 1000000";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
@@ -47,11 +52,12 @@ struct RedistributeArgs {
     #[arg(long, value_name = "PAIRS", value_delimiter = ',', default_value = "1:2,2:4,3:4")]
     pairs: Vec<Pair>,
     /// Size of all data together
-    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
+    #[arg(long, value_name = "MIB", default_value_t = 64, conflicts_with = "program",
+          value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
     mib: u64,
     /// Kinds of data
-    #[arg(long, value_name = "KINDS", value_delimiter = ',', value_enum,
-          default_values_t = [Data::Rows, Data::Constant, Data::Tiles, Data::Sparse])]
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', value_enum, conflicts_with = "program",
+          default_values_t = Data::MADE)]
     data: Vec<Data>,
     /// Measured rounds of each method
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -65,21 +71,25 @@ struct RedistributeArgs {
     /// Where to write raw samples and pictures
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// A program to measure instead, with its arguments
+    #[arg(last = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
 }
 
 pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
     let What::Redistribute(args) = args.what;
+    let is_own = !args.program.is_empty();
     let plan = Plan {
         pairs: args.pairs,
-        data: args.data,
-        mib: args.mib,
+        data: if is_own { vec![Data::Own] } else { args.data },
+        mib: (!is_own).then_some(args.mib),
         rounds: args.rounds,
         learn: args.learn,
     };
     let refused = |error| Failure::system(format!("cannot watch for signals: {error}"));
     let mut interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
     tokio::select! {
-        done = redistribute(cluster, &plan, args.out.as_deref()) => done?,
+        done = redistribute(cluster, &plan, &args.program, args.out.as_deref()) => done?,
         _ = interrupt.recv() => return Err(Failure::system("interrupted; the bench's job is ended")),
     }
     if args.keep {
@@ -93,13 +103,22 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
 }
 
 /// Measures, prints and writes what was found into a directory.
-async fn redistribute(cluster: &ClusterDir, plan: &Plan, out: Option<&Path>) -> Result<(), Failure> {
+async fn redistribute(
+    cluster: &ClusterDir,
+    plan: &Plan,
+    program: &[OsString],
+    out: Option<&Path>,
+) -> Result<(), Failure> {
     let nodes = nodes(cluster).await?;
     let mut cells = Vec::new();
     for &data in &plan.data {
         for &pair in &plan.pairs {
             eprintln!("pcmctl: {} and {} ranks, {data}", pair.few, pair.many);
-            let job = Job::start(cluster, pair, data, plan.mib).await?;
+            let work = match plan.mib {
+                Some(mib) => Work::made(data, mib)?,
+                None => Work::Own(program.to_vec()),
+            };
+            let job = Job::start(cluster, pair, work).await?;
             cells.extend(measure(job, plan, pair, data).await?);
         }
     }
