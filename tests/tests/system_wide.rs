@@ -118,6 +118,19 @@ fn operations_under_way_go_on_wherever_the_program_waits() {
     }
 }
 
+/// At the call where MPI looks at its arguments, else when the program waits.
+#[test]
+fn a_mistake_in_an_operation_is_an_error_at_its_rank_and_no_rank_hangs() {
+    for sites in [&["a", "b"][..], &["a", "b", "a", "c"], &["a", "a"]] {
+        let cluster = cluster(sites);
+        for ranks in [2, 5, 7] {
+            let lines = printed(&cluster, ranks, &[], "programs/wide_errors.c", &[]);
+            assert_eq!(lines, [format!("all right with {ranks} ranks")]);
+        }
+        cluster.down();
+    }
+}
+
 /// How soon the nodes of a site are wanted back.
 const NOTICE: Duration = Duration::from_secs(8);
 
