@@ -264,15 +264,29 @@ fn programs(context: &Context) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// A checkpoint crosses to another site, so that the daemon knows what its wire carries; what it tells jobs then.
+/// Checkpoints cross to another site until the daemon knows what its wire carries; what it tells jobs then.
 fn link(context: &Context, cluster: &OwnCluster<'_>) -> Result<String, Failure> {
-    let mut command = cluster.pcmctl(&["run", "-n", "1", "--quiet", "--checkpoint-every", "1", "--"]);
-    command.arg(context.program("heat2d-c")).args(PLATE_THAT_CROSSES);
-    trial::run(BENCH.name, command, DEADLINE)?;
-    let mut told = cluster.pcmctl(&["run", "-n", "1", "--quiet"]);
-    told.args(["--", "printenv", "PCM_LINK"]);
-    trial::run(BENCH.name, told, DEADLINE)
+    let told = || {
+        let mut told = cluster.pcmctl(&["run", "-n", "1", "--quiet"]);
+        told.args(["--", "printenv", "PCM_LINK"]);
+        trial::run(BENCH.name, told, DEADLINE)
+    };
+    let unknown = told()?;
+    for _ in 0..CROSSINGS_MAX {
+        let mut command = cluster.pcmctl(&["run", "-n", "1", "--quiet", "--checkpoint-every", "1", "--"]);
+        command.arg(context.program("heat2d-c")).args(PLATE_THAT_CROSSES);
+        trial::run(BENCH.name, command, DEADLINE)?;
+        let told = told()?;
+        if told.split(' ').nth(1) != unknown.split(' ').nth(1) {
+            return Ok(told);
+        }
+    }
+    let problem = format!("no wire was measured by {CROSSINGS_MAX} jobs whose checkpoints cross it");
+    Err(Failure::bench(BENCH.name, problem))
 }
+
+/// One such job was not enough while compilers had both CPUs.
+const CROSSINGS_MAX: usize = 4;
 
 fn measure(context: &Context, case: &Case, report: &mut Report) -> Result<(), Failure> {
     let (cluster, _place) = up(context, case, case.ranks())?;
