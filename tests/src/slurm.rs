@@ -33,10 +33,18 @@ pub const PACKAGES: &str = "slurmctld slurmd slurm-client munge slurm-wlm-basic-
 /// Names the folder of this Slurm in the environment of its daemons, and so of all they start.
 pub const MARK: &str = "PCM_TEST_SLURM";
 
+/// A daemon of Slurm, or munged.
+struct Daemon {
+    program: &'static str,
+    options: Vec<String>,
+    /// None while it is away.
+    process: Option<Child>,
+}
+
 /// A running Slurm.
 pub struct Slurm {
     home: TempDir,
-    daemons: Vec<Child>,
+    daemons: Vec<Daemon>,
 }
 
 impl Slurm {
@@ -45,6 +53,14 @@ impl Slurm {
     /// # Panics
     /// When a program is missing, or it does not come up.
     pub fn start(nodes: usize, cpus: usize) -> Self {
+        Self::start_tracking(nodes, cpus, "linuxproc")
+    }
+
+    /// The same, which finds the processes of a job by this plugin for `proctrack`.
+    ///
+    /// # Panics
+    /// As [`Slurm::start`].
+    pub fn start_tracking(nodes: usize, cpus: usize, proctrack: &str) -> Self {
         for program in ["munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scontrol"] {
             assert!(
                 found(program).is_some(),
@@ -61,16 +77,13 @@ impl Slurm {
             home,
             daemons: Vec::new(),
         };
-        slurm.write_files(nodes, cpus);
+        slurm.write_files(nodes, cpus, proctrack);
         slurm.start_munged();
         slurm.start_daemon("slurmctld", &["-D", "-i"]);
         for node in 1..=nodes {
             slurm.start_daemon("slurmd", &["-D", "-N", &format!("v{node}")]);
         }
-        wait::until("idle nodes", STARTS_WITHIN, || {
-            let idle = slurm.client("sinfo", &["--noheader", "--Node", "--states=idle", "--format=%N"]);
-            (idle.stdout.lines().count() == nodes).then_some(())
-        });
+        slurm.wait_until_idle(nodes, STARTS_WITHIN);
         slurm
     }
 
@@ -83,7 +96,7 @@ impl Slurm {
         self.home().join("slurm.conf")
     }
 
-    fn write_files(&self, nodes: usize, cpus: usize) {
+    fn write_files(&self, nodes: usize, cpus: usize, proctrack: &str) {
         let home = self.home();
         for folder in ["munge", "state", "spool", "log"] {
             fs::create_dir(home.join(folder)).expect("a folder");
@@ -100,6 +113,7 @@ impl Slurm {
         let port = |index: usize| ports[index].local_addr().expect("its port").port();
         let host = host_name();
         let mut text = configuration(&home.display().to_string(), &host, &user_name(), port(0));
+        writeln!(text, "ProctrackType=proctrack/{proctrack}").expect("a line");
         for node in 1..=nodes {
             fs::create_dir(home.join(format!("spool/v{node}"))).expect("a folder");
             let port = port(node);
@@ -131,16 +145,47 @@ impl Slurm {
         });
     }
 
-    fn start_daemon(&mut self, program: &str, options: &[&str]) {
-        let number = self.daemons.len();
-        let log = File::create(self.home().join(format!("log/{program}-{number}.out"))).expect("a log");
+    fn start_daemon(&mut self, program: &'static str, options: &[&str]) {
+        self.daemons.push(Daemon {
+            program,
+            options: options.iter().map(|option| (*option).to_owned()).collect(),
+            process: None,
+        });
+        self.start_again(self.daemons.len() - 1);
+    }
+
+    fn start_again(&mut self, number: usize) {
+        let Daemon { program, options, .. } = &self.daemons[number];
+        let log = self.home().join(format!("log/{program}-{number}.out"));
+        let log = File::options().create(true).append(true).open(log).expect("a log");
         let mut command = self.command(found(program).expect("found before"));
         command
             .args(options)
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a descriptor"))
             .stderr(log);
-        self.daemons.push(command.spawn().expect("a daemon of Slurm"));
+        self.daemons[number].process = Some(command.spawn().expect("a daemon of Slurm"));
+    }
+
+    /// Kills all daemons of a program, as a crash does.
+    ///
+    /// # Panics
+    /// When one cannot be killed.
+    pub fn crash(&mut self, program: &str) {
+        for daemon in self.daemons.iter_mut().filter(|daemon| daemon.program == program) {
+            let mut process = daemon.process.take().expect("a daemon that runs");
+            process.kill().expect("a signal");
+            process.wait().expect("its end");
+        }
+    }
+
+    /// Starts what crashed again.
+    pub fn come_back(&mut self) {
+        for number in 0..self.daemons.len() {
+            if self.daemons[number].process.is_none() {
+                self.start_again(number);
+            }
+        }
     }
 
     /// A program in this Slurm's environment.
@@ -210,7 +255,8 @@ impl Slurm {
 
     /// Living processes of jobs in this Slurm; its own daemons are none.
     pub fn processes_of_jobs(&self) -> Vec<u32> {
-        let own: Vec<u32> = self.daemons.iter().map(Child::id).collect();
+        let own = self.daemons.iter().filter_map(|daemon| daemon.process.as_ref());
+        let own: Vec<u32> = own.map(Child::id).collect();
         let marked = processes::with_variable(MARK, &self.home().display().to_string());
         let is_of_job = |pid: &u32| !own.contains(pid) && processes::is_alive(*pid);
         marked.into_iter().filter(is_of_job).collect()
@@ -242,12 +288,13 @@ impl Drop for Slurm {
             });
         }
         // slurmd first, so that its steps end with it; the controller; munged.
-        while let Some(mut daemon) = self.daemons.pop() {
-            processes::send(daemon.id(), Signal::TERM);
-            let ended = wait::within(ENDS_WITHIN, || daemon.try_wait().ok().flatten());
+        while let Some(daemon) = self.daemons.pop() {
+            let Some(mut process) = daemon.process else { continue };
+            processes::send(process.id(), Signal::TERM);
+            let ended = wait::within(ENDS_WITHIN, || process.try_wait().ok().flatten());
             if ended.is_none() {
-                let _ = daemon.kill();
-                let _ = daemon.wait();
+                let _ = process.kill();
+                let _ = process.wait();
             }
         }
         for pid in self.processes_of_jobs() {
@@ -294,7 +341,6 @@ SlurmctldLogFile={home}/log/slurmctld.log
 SlurmdLogFile={home}/log/slurmd-%n.log
 SwitchType=switch/none
 MpiDefault=none
-ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none

@@ -46,14 +46,34 @@ fn script(slurm: &Slurm, body: &str) -> String {
 
 /// Runs a job to its end and gives back what it printed.
 fn run(slurm: &Slurm, options: &[&str], body: &str) -> String {
-    let output = slurm.home().join("job.out");
-    let to = format!("--output={}", output.display());
+    let job = submitted(slurm, options, body);
+    printed(slurm, &job)
+}
+
+fn submitted(slurm: &Slurm, options: &[&str], body: &str) -> String {
+    let to = format!("--output={}", output(slurm).display());
     let options = [&["--ntasks-per-node=1", "--exclusive", &to], options].concat();
-    let job = slurm.submit(&options, &script(slurm, body));
-    let state = slurm.wait_for_end(&job, JOB_ENDS_WITHIN);
-    let printed = fs::read_to_string(&output).unwrap_or_default();
+    slurm.submit(&options, &script(slurm, body))
+}
+
+fn output(slurm: &Slurm) -> PathBuf {
+    slurm.home().join("job.out")
+}
+
+/// What a job printed until its end, which is a success.
+fn printed(slurm: &Slurm, job: &str) -> String {
+    let state = slurm.wait_for_end(job, JOB_ENDS_WITHIN);
+    let printed = fs::read_to_string(output(slurm)).unwrap_or_default();
     assert_eq!(state, "COMPLETED", "{printed}");
     printed
+}
+
+/// Waits until a job has printed this.
+fn wait_until_printed(slurm: &Slurm, text: &str) {
+    wait::until(text, JOB_ENDS_WITHIN, || {
+        let printed = fs::read_to_string(output(slurm)).unwrap_or_default();
+        printed.contains(text).then_some(())
+    });
 }
 
 /// What heat2d of so many rows, columns and iterations printed among other lines is right.
@@ -95,11 +115,17 @@ pcmctl down",
     assert_nothing_left(&slurm, 3);
 }
 
+/// Slurm finds what a job started by the parents of processes, or by their group.
 #[test]
 fn a_helper_joins_is_cancelled_and_the_job_goes_on_without_it() {
-    let slurm = Slurm::start(3, 2);
+    for proctrack in ["linuxproc", "pgid"] {
+        goes_on_without_its_helper(&Slurm::start_tracking(3, 2, proctrack));
+    }
+}
+
+fn goes_on_without_its_helper(slurm: &Slurm) {
     let printed = run(
-        &slurm,
+        slurm,
         &["--nodes=2", "--time=10"],
         "pcmctl up
 pcmctl grow --slurm 1 -- --exclusive
@@ -123,6 +149,45 @@ pcmctl down",
     );
     assert!(printed.contains("expand: 2 to 3 ranks"), "{printed}");
     assert_right(&printed, (60, 40, 1500));
+    assert_nothing_left(slurm, 3);
+}
+
+/// The controller and the daemons of all nodes are killed and come back; the job grows before and after.
+#[test]
+fn a_job_goes_on_while_slurm_is_away() {
+    let mut slurm = Slurm::start(3, 2);
+    let job = submitted(
+        &slurm,
+        &["--nodes=2", "--time=10"],
+        "pcmctl up
+pcmctl run -n 2 --name heat --checkpoint-every 0.5 -- heat2d-c --rows 60 --cols 40 --iterations 4000 --sleep-us 5000 &
+job=$!
+expand heat --to 3
+echo Slurm may go
+until [ -e away ]; do sleep 0.1; done
+before=$(date +%s)
+pcmctl grow --slurm 1 -- --exclusive || echo refused after $(($(date +%s) - before)) s
+pcmctl migrate heat --rank 0 --to v2
+until [ -e back ]; do sleep 0.1; done
+pcmctl grow --slurm 1 -- --exclusive
+for i in $(seq 300); do [ $(pcmctl nodes | grep -c ' up$') = 3 ] && break; sleep 0.1; done
+expand heat --to 4
+wait $job
+pcmctl down",
+    );
+    wait_until_printed(&slurm, "Slurm may go");
+    slurm.crash("slurmctld");
+    slurm.crash("slurmd");
+    fs::write(slurm.home().join("away"), "").expect("a file");
+    wait_until_printed(&slurm, "refused after");
+    wait_until_printed(&slurm, "migrate:");
+    slurm.come_back();
+    slurm.wait_until_idle(1, IDLE_WITHIN);
+    fs::write(slurm.home().join("back"), "").expect("a file");
+    let printed = printed(&slurm, &job);
+    println!("{printed}");
+    assert!(printed.contains("expand: 3 to 4 ranks"), "{printed}");
+    assert_right(&printed, (60, 40, 4000));
     assert_nothing_left(&slurm, 3);
 }
 
