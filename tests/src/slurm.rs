@@ -27,6 +27,13 @@ const STARTS_WITHIN: Duration = Duration::from_secs(60);
 /// Daemons write their state when they are asked to end.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
+/// An urgent job takes nodes from those of the last partition, after a notice.
+const PARTITIONS: &str =
+    "PartitionName=work Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
+PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=100 PreemptMode=OFF
+PartitionName=idle Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=CANCEL GraceTime=30
+";
+
 /// What the daemons and clients are, for whoever lacks them.
 pub const PACKAGES: &str = "slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins";
 
@@ -123,7 +130,7 @@ impl Slurm {
             )
             .expect("a line");
         }
-        text.push_str("PartitionName=work Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n");
+        text.push_str(PARTITIONS);
         fs::write(self.conf(), text).expect("slurm.conf");
     }
 
@@ -248,7 +255,15 @@ impl Slurm {
     /// When that takes too long.
     pub fn wait_until_idle(&self, nodes: usize, limit: Duration) {
         wait::until("idle nodes", limit, || {
-            let idle = self.client("sinfo", &["--noheader", "--Node", "--states=idle", "--format=%N"]);
+            // A node is named once for each of its partitions.
+            let idle = [
+                "--noheader",
+                "--Node",
+                "--partition=work",
+                "--states=idle",
+                "--format=%N",
+            ];
+            let idle = self.client("sinfo", &idle);
             (idle.stdout.lines().count() == nodes).then_some(())
         });
     }
@@ -349,6 +364,8 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU_Memory
 SchedulerType=sched/backfill
 SchedulerParameters=bf_interval=2,sched_interval=2,batch_sched_delay=0
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 ReturnToService=2
 KillWait=30
 SlurmdTimeout=60

@@ -191,6 +191,61 @@ pcmctl down",
     assert_nothing_left(&slurm, 3);
 }
 
+/// Helpers of a preemptible partition leave for an urgent job, and come back when it is done; one that is cancelled
+/// does not.
+#[test]
+fn scavengers_give_their_nodes_up_and_come_back() {
+    let slurm = Slurm::start(3, 2);
+    let job = submitted(
+        &slurm,
+        &["--nodes=1", "--time=10"],
+        "pcmctl up
+pcmctl grow --slurm 2 --scavenge -- --exclusive --partition=idle
+up() { for i in $(seq 600); do [ $(pcmctl nodes | grep -c ' up$') = $1 ] && break; sleep 0.1; done; }
+up 3
+pcmctl run -n 1 --name heat --checkpoint-every 0.5 -- heat2d-c --rows 60 --cols 40 --iterations 6000 --sleep-us 5000 &
+job=$!
+expand heat --to 3
+echo all nodes are taken
+until [ -e urgent ]; do sleep 0.02; done
+until [ $(pcmctl nodes | grep -c ' up$') != 3 ]; do sleep 0.02; done
+noticed=$(date +%s%N)
+until [ $(pcmctl ps heat | grep -c ' v1 ') = 3 ]; do sleep 0.02; done
+echo empty after $((($(date +%s%N) - noticed) / 1000000)) ms
+# Slurm keeps what went back into the queue there for two minutes.
+soon() { for id in $(squeue --noheader --name=pcm-grow-$SLURM_JOB_ID --states=PENDING --format=%A); do
+    scontrol update JobId=$id StartTime=now || true
+done; }
+for i in $(seq 60); do soon; [ $(pcmctl nodes | grep -c ' up$') = 3 ] && break; sleep 0.5; done
+squeue --noheader --name=pcm-grow-$SLURM_JOB_ID --format='%A is %T'
+echo back again
+expand heat --to 4
+helper=$(squeue --noheader --name=pcm-grow-$SLURM_JOB_ID --format=%A | head -n 1)
+scancel $helper
+state() { squeue --noheader --jobs=$helper --states=all --format=%T; }
+for i in $(seq 100); do [ $(state) = CANCELLED ] && break; sleep 0.2; done
+echo cancelled: $(state)
+wait $job
+pcmctl nodes
+pcmctl down",
+    );
+    wait_until_printed(&slurm, "all nodes are taken");
+    fs::write(slurm.home().join("urgent"), "").expect("a file");
+    let options = ["--nodes=2", "--exclusive", "--partition=urgent", "--output=urgent.out"];
+    let urgent = slurm.submit(&options, "#!/bin/sh\nsleep 2\necho done\n");
+    assert_eq!(slurm.wait_for_end(&urgent, JOB_ENDS_WITHIN), "COMPLETED");
+    let printed = printed(&slurm, &job);
+    println!("{printed}");
+    assert!(
+        printed.contains("empty after") && printed.contains("back again"),
+        "{printed}"
+    );
+    assert!(printed.contains("expand: 3 to 4 ranks"), "{printed}");
+    assert!(printed.contains("cancelled: CANCELLED"), "{printed}");
+    assert_right(&printed, (60, 40, 6000));
+    assert_nothing_left(&slurm, 3);
+}
+
 #[test]
 fn a_helper_that_is_removed_gives_its_node_back() {
     let slurm = Slurm::start(2, 2);

@@ -41,6 +41,15 @@ pub struct CoreJob {
     pub time_left: String,
 }
 
+/// One more node, as it is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Helper<'a> {
+    /// Its job lasts while no other wants the node, and comes back later.
+    pub scavenges: bool,
+    /// The user's own options for the engine.
+    pub options: &'a [String],
+}
+
 /// A resource manager: pure planning and parsing.
 pub trait ResourceManager {
     /// As people call it.
@@ -70,8 +79,8 @@ pub trait ResourceManager {
     /// Reads the answer.
     fn read_core_job(&self, answer: &str) -> Result<CoreJob, String>;
 
-    /// Asks for one more node, whose daemon joins. `options` are the user's own, for the engine.
-    fn submit_helper(&self, core: &CoreJob, joining: &Joining, options: &[String]) -> Call;
+    /// Asks for one more node, whose daemon joins.
+    fn submit_helper(&self, core: &CoreJob, joining: &Joining, helper: &Helper<'_>) -> Call;
 
     /// Reads the number of the helper's job.
     fn read_helper(&self, answer: &str) -> Result<String, String>;

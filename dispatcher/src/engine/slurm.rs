@@ -1,6 +1,6 @@
 //! Slurm by its command line, with fixed formats: its JSON has changed with nearly every release.
 
-use super::{Allocation, Call, CoreJob, Joining, ResourceManager};
+use super::{Allocation, Call, CoreJob, Helper, Joining, ResourceManager};
 use pcm_proto::ids::NodeName;
 use pcm_proto::node_end::{SLURM_ASKS, read_slurm_answer};
 use std::ffi::OsString;
@@ -119,8 +119,11 @@ impl ResourceManager for Slurm {
         })
     }
 
-    fn submit_helper(&self, core: &CoreJob, joining: &Joining, options: &[String]) -> Call {
-        let comment = format!("one more node for job {} (pcmctl grow)", core.job);
+    fn submit_helper(&self, core: &CoreJob, joining: &Joining, helper: &Helper<'_>) -> Call {
+        let comment = match helper.scavenges {
+            false => format!("one more node for job {} (pcmctl grow)", core.job),
+            true => format!("a node that is idle, for job {} (pcmctl grow --scavenge)", core.job),
+        };
         let log = joining.cluster_dir.join("nodes/helper-%j.log");
         let mut call = Call::new(
             ACCEPTS_WITHIN,
@@ -143,9 +146,17 @@ impl ResourceManager for Slurm {
             word.push(&log);
             call.arguments.push(word);
         }
+        if helper.scavenges {
+            call.arguments
+                .extend(["--requeue", "--open-mode=append"].map(OsString::from));
+        }
         // The last of two says what counts.
-        call.arguments.extend(options.iter().map(OsString::from));
-        call.input = Some(helper_script(joining));
+        call.arguments.extend(helper.options.iter().map(OsString::from));
+        let step = helper_step(joining);
+        call.input = Some(match helper.scavenges {
+            false => format!("#!/bin/sh\nexec {step}\n"),
+            true => SCAVENGER.replace("STEP", &step),
+        });
         call.is_for_another_job = true;
         call
     }
@@ -182,17 +193,26 @@ fn join(joining: &Joining) -> [OsString; 4] {
 }
 
 /// The step is the job: signals to the job reach the daemon, and the job ends when the daemon does.
-fn helper_script(joining: &Joining) -> String {
+fn helper_step(joining: &Joining) -> String {
     let words: Vec<String> = join(joining)
         .iter()
         .map(|word| quoted(&word.to_string_lossy()))
         .collect();
-    format!(
-        "#!/bin/sh\nexec srun --export=ALL {} {}\n",
-        STEP.join(" "),
-        words.join(" ")
-    )
+    format!("srun --export=ALL {} {}", STEP.join(" "), words.join(" "))
 }
+
+/// A daemon that left because of a notice ends with 75. The job still runs then if the notice is a preemption's or its
+/// time limit's: it would count as ended well, so it goes back into the queue. One that is cancelled is cancelled.
+const SCAVENGER: &str = r#"#!/bin/sh
+trap : TERM
+STEP &
+step=$!
+while wait $step; code=$?; kill -0 $step 2>/dev/null; do :; done
+if [ $code = 75 ] && [ "$(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%T)" = RUNNING ]; then
+    scontrol requeue "$SLURM_JOB_ID"
+fi
+exit $code
+"#;
 
 /// A word as a shell reads it.
 fn quoted(word: &str) -> String {
@@ -239,7 +259,11 @@ mod tests {
     #[test]
     fn a_helper_shares_what_the_job_was_given_and_nothing_that_it_was_not() {
         let core = Slurm.read_core_job("(null)|normal|(null)|work|1:58:30|42\n").unwrap();
-        let call = Slurm.submit_helper(&core, &joining(), &["--time=5".to_owned()]);
+        let helper = Helper {
+            options: &["--time=5".to_owned()],
+            ..Helper::default()
+        };
+        let call = Slurm.submit_helper(&core, &joining(), &helper);
         let shown = call.shown();
         assert!(
             shown.contains("--qos=normal --partition=work --time=1:58:30"),
@@ -253,7 +277,7 @@ mod tests {
         let unlimited = Slurm.read_core_job("a|(null)|gpu|work|UNLIMITED|42").unwrap();
         assert!(
             !Slurm
-                .submit_helper(&unlimited, &joining(), &[])
+                .submit_helper(&unlimited, &joining(), &Helper::default())
                 .shown()
                 .contains("--time")
         );
@@ -262,11 +286,18 @@ mod tests {
 
     #[test]
     fn a_helper_survives_a_quote_in_the_name_of_the_directory() {
-        let script = helper_script(&joining());
-        assert!(
-            script.ends_with("'/opt/pcm/pcm-daemon' 'join' '--cluster' '/home/me/it'\\''s here'\n"),
-            "{script}"
-        );
+        for scavenges in [false, true] {
+            let helper = Helper {
+                scavenges,
+                ..Helper::default()
+            };
+            let call = Slurm.submit_helper(&CoreJob::default(), &joining(), &helper);
+            let script = call.input.clone().expect("a script");
+            let step = "'/opt/pcm/pcm-daemon' 'join' '--cluster' '/home/me/it'\\''s here'";
+            assert!(script.contains(step), "{script}");
+            assert_eq!(script.contains("scontrol requeue"), scavenges, "{script}");
+            assert_eq!(call.shown().contains("--requeue"), scavenges);
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::join::join;
 use crate::boot::daemon_program;
 use crate::cluster::ClusterDir;
 use crate::engine::slurm::Slurm;
-use crate::engine::{self, Joining, ResourceManager};
+use crate::engine::{self, Helper, Joining, ResourceManager};
 use crate::failure::Failure;
 use crate::link::Link;
 use crate::{hostfile, output};
@@ -12,12 +12,14 @@ use crate::{hostfile, output};
 const EXAMPLE: &str = "\
 Each HOST is a line of a host file: name [address] [cpus=0-3] [site=S] [ssh=user@host]
 With --slurm, what follows '--' are options for sbatch. Each helper is a job of one node, with the account, qos,
-constraint, partition and time left of the job in which the cluster began. 'pcmctl remove NODE' ends it.
+constraint, partition and time left of the job in which the cluster began. 'pcmctl remove NODE' ends it. With
+--scavenge a helper that is preempted goes back into the queue, and joins again when a node is idle.
 
 Example:
   pcmctl grow node7 node8
   pcmctl grow 'fast 10.0.0.9 cpus=0-15 site=east'
-  pcmctl grow --slurm 2 -- --partition=idle --time=30";
+  pcmctl grow --slurm 2 -- --partition=idle --time=30
+  pcmctl grow --slurm 4 --scavenge -- --partition=preemptible";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
@@ -28,6 +30,9 @@ pub(crate) struct Args {
     /// Submit N jobs of one node each, whose nodes join when Slurm starts them
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=hostfile::NODES_MAX as i64))]
     slurm: Option<u32>,
+    /// With --slurm, of a partition whose jobs are preempted: come back after that
+    #[arg(long, requires = "slurm")]
+    scavenge: bool,
     /// Print one JSON document: a list of the nodes that came up, or of the jobs submitted
     #[arg(long)]
     json: bool,
@@ -83,9 +88,13 @@ async fn submit(args: &Args, count: u32, cluster: &ClusterDir) -> Result<i32, Fa
         daemon: daemon_program(),
         cluster_dir: cluster.path().to_owned(),
     };
+    let helper = Helper {
+        scavenges: args.scavenge,
+        options: &args.hosts,
+    };
     let mut jobs = Vec::new();
     for _ in 0..count {
-        let call = manager.submit_helper(&core, &joining, &args.hosts);
+        let call = manager.submit_helper(&core, &joining, &helper);
         let job = engine::ask(call, |answer| manager.read_helper(answer)).await?;
         if !args.json {
             output::print(&format!(
