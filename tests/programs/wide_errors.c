@@ -1,5 +1,5 @@
 /* Mistakes in collective operations over sites: each is an error at the rank that made it, at the call or when it
- * waits, with the code that MPI gives for it, and no rank hangs. Every form: 0 blocking, 1 nonblocking, 2 persistent. */
+ * waits, with the code that MPI gives for it, and no rank hangs. Each form: 0 blocking, 1 nonblocking, 2 persistent. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
