@@ -1,6 +1,6 @@
-//! Expands `interpose/table.txt` for both libraries that are made of this source, and gives that for the standard ABI
-//! its name; `pcm-rust/build.rs` does it for the other one. An MPI is not needed; where the environment names one, the
-//! library finds it for programs that have none, and the tests are linked with it.
+//! Expands `interpose/table.txt` for all libraries that are made of this source, and gives those of packages of their
+//! own their names; `pcm-rust/build.rs` does it for the one of this package. An MPI is not needed; where the environment
+//! names one, the libraries for its ABIs find it for programs that have none, and the tests are linked with it.
 
 #[path = "build/expand.rs"]
 mod expand;
@@ -15,33 +15,38 @@ use std::{
     process::ExitCode,
 };
 
-/// The library for programs of the standard ABI, and the package that makes it. The number changes when a program
-/// linked with an older library would not run with this one.
-const SONAME_STANDARD: &str = "libpcm_abi.so.0";
-const STANDARD: &str = "pcm-lib-standard";
+/// The packages that make a library for another ABI, and what it is called. The number changes when a program linked
+/// with an older library would not run with this one.
+const OTHERS: [(&str, &str); 2] = [
+    ("pcm-lib-standard", "libpcm_abi.so.0"),
+    (OPEN_MPI, "libpcm_openmpi.so.0"),
+];
+const OPEN_MPI: &str = "pcm-lib-openmpi";
 
 /// As in `pcm-rust/build.rs`.
 const IN_A_PREFIX: &str = "$ORIGIN:$ORIGIN/../../lib";
 
 fn main() -> ExitCode {
-    let is_standard = env::var_os("CARGO_PKG_NAME").is_some_and(|name| name == STANDARD);
+    let package = env::var("CARGO_PKG_NAME").unwrap_or_default();
+    let other = OTHERS.into_iter().find(|(name, _)| *name == package);
     // A package of pcm-lib has no folder beside it.
-    let own = Path::new(if is_standard { "../pcm-lib" } else { "." });
+    let own = Path::new(if other.is_some() { "../pcm-lib" } else { "." });
     let table = own.join("interpose/table.txt");
     println!("cargo::rerun-if-changed={}", table.display());
     println!("cargo::rerun-if-changed={}", own.join("build").display());
     println!("cargo::rerun-if-env-changed=PCM_MPI_LIB");
-    if let Some(folder) = env::var_os("PCM_MPI_LIB").and_then(|value| value.into_string().ok()) {
+    let folder = env::var_os("PCM_MPI_LIB").and_then(|value| value.into_string().ok());
+    if let Some(folder) = folder.filter(|_| package != OPEN_MPI) {
         // The old kind of run path comes before LD_LIBRARY_PATH: another MPI there has the same soname.
         for argument in ["-Wl,--disable-new-dtags", "-Xlinker", "-rpath", "-Xlinker", &folder] {
             println!("cargo::rustc-link-arg={argument}");
         }
-        if !is_standard {
+        if other.is_none() {
             tests_link(&folder);
         }
     }
-    if is_standard {
-        println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,{SONAME_STANDARD}");
+    if let Some((_, soname)) = other {
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,{soname}");
         for argument in ["-Xlinker", "-rpath", "-Xlinker", IN_A_PREFIX] {
             println!("cargo::rustc-cdylib-link-arg={argument}");
         }

@@ -12,8 +12,8 @@ pub(crate) type Handle = usize;
 /// What is loaded where there is no MPI.
 pub(crate) const LIBRARY: &CStr = c"libmpi_abi.so.1";
 
-/// Whether this is the ABI that the standard has since MPI-5.
-pub const IS_STANDARD: bool = true;
+/// The family of programs that call MPI so.
+pub const FAMILY: Family = Family::Standard;
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,24 +24,26 @@ pub struct MPI_Status {
     pub MPI_internal: [c_int; 5],
 }
 
-pub const MPI_COMM_NULL: MPI_Comm = MPI_Comm(0x100);
-pub const MPI_COMM_WORLD: MPI_Comm = MPI_Comm(0x101);
-pub const MPI_COMM_SELF: MPI_Comm = MPI_Comm(0x102);
-pub const MPI_DATATYPE_NULL: MPI_Datatype = MPI_Datatype(0x200);
-pub const MPI_DOUBLE: MPI_Datatype = MPI_Datatype(0x214);
-pub const MPI_UINT8_T: MPI_Datatype = MPI_Datatype(0x241);
-pub const MPI_UINT64_T: MPI_Datatype = MPI_Datatype(0x259);
-pub const MPI_ERRORS_ARE_FATAL: MPI_Errhandler = MPI_Errhandler(0x141);
-pub const MPI_ERRORS_RETURN: MPI_Errhandler = MPI_Errhandler(0x143);
-pub const MPI_ERRHANDLER_NULL: MPI_Errhandler = MPI_Errhandler(0x140);
-pub const MPI_GROUP_NULL: MPI_Group = MPI_Group(0x108);
-pub const MPI_INFO_NULL: MPI_Info = MPI_Info(0x130);
-pub const MPI_MAX: MPI_Op = MPI_Op(0x023);
-pub const MPI_MIN: MPI_Op = MPI_Op(0x022);
-pub const MPI_SUM: MPI_Op = MPI_Op(0x021);
-pub const MPI_OP_NULL: MPI_Op = MPI_Op(0x20);
-pub const MPI_SESSION_NULL: MPI_Session = MPI_Session(0x120);
-pub const MPI_REQUEST_NULL: MPI_Request = MPI_Request(0x180);
+predefined! {
+    MPI_COMM_NULL: MPI_Comm = 0x100;
+    MPI_COMM_WORLD: MPI_Comm = 0x101;
+    MPI_COMM_SELF: MPI_Comm = 0x102;
+    MPI_DATATYPE_NULL: MPI_Datatype = 0x200;
+    MPI_DOUBLE: MPI_Datatype = 0x214;
+    MPI_UINT8_T: MPI_Datatype = 0x241;
+    MPI_UINT64_T: MPI_Datatype = 0x259;
+    MPI_ERRORS_ARE_FATAL: MPI_Errhandler = 0x141;
+    MPI_ERRORS_RETURN: MPI_Errhandler = 0x143;
+    MPI_ERRHANDLER_NULL: MPI_Errhandler = 0x140;
+    MPI_GROUP_NULL: MPI_Group = 0x108;
+    MPI_INFO_NULL: MPI_Info = 0x130;
+    MPI_MAX: MPI_Op = 0x023;
+    MPI_MIN: MPI_Op = 0x022;
+    MPI_SUM: MPI_Op = 0x021;
+    MPI_OP_NULL: MPI_Op = 0x20;
+    MPI_SESSION_NULL: MPI_Session = 0x120;
+    MPI_REQUEST_NULL: MPI_Request = 0x180;
+}
 
 pub const MPI_ANY_SOURCE: c_int = -1;
 pub const MPI_ANY_TAG: c_int = -2;

@@ -8,6 +8,10 @@
     reason = "declares C functions by the names they have there"
 )]
 
+#[macro_use]
+#[path = "../../mpi-abi/src/numbers.rs"]
+mod numbers;
+
 #[path = "../../mpi-abi/src/as_called.rs"]
 mod as_called;
 mod constants;

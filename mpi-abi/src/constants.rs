@@ -12,8 +12,8 @@ pub(crate) type Handle = c_int;
 /// What is loaded where there is no MPI.
 pub(crate) const LIBRARY: &CStr = c"libmpi.so.12";
 
-/// Whether this is the ABI that the standard has since MPI-5.
-pub const IS_STANDARD: bool = false;
+/// The family of programs that call MPI so.
+pub const FAMILY: Family = Family::Mpich;
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,24 +25,26 @@ pub struct MPI_Status {
     pub MPI_ERROR: c_int,
 }
 
-pub const MPI_COMM_NULL: MPI_Comm = MPI_Comm(0x0400_0000);
-pub const MPI_COMM_WORLD: MPI_Comm = MPI_Comm(0x4400_0000);
-pub const MPI_COMM_SELF: MPI_Comm = MPI_Comm(0x4400_0001);
-pub const MPI_DATATYPE_NULL: MPI_Datatype = MPI_Datatype(0x0c00_0000);
-pub const MPI_DOUBLE: MPI_Datatype = MPI_Datatype(0x4c00_080b);
-pub const MPI_UINT8_T: MPI_Datatype = MPI_Datatype(0x4c00_013b);
-pub const MPI_UINT64_T: MPI_Datatype = MPI_Datatype(0x4c00_083e);
-pub const MPI_ERRORS_ARE_FATAL: MPI_Errhandler = MPI_Errhandler(0x5400_0000);
-pub const MPI_ERRORS_RETURN: MPI_Errhandler = MPI_Errhandler(0x5400_0001);
-pub const MPI_ERRHANDLER_NULL: MPI_Errhandler = MPI_Errhandler(0x1400_0000);
-pub const MPI_GROUP_NULL: MPI_Group = MPI_Group(0x0800_0000);
-pub const MPI_INFO_NULL: MPI_Info = MPI_Info(0x1c00_0000);
-pub const MPI_MAX: MPI_Op = MPI_Op(0x5800_0001);
-pub const MPI_MIN: MPI_Op = MPI_Op(0x5800_0002);
-pub const MPI_SUM: MPI_Op = MPI_Op(0x5800_0003);
-pub const MPI_OP_NULL: MPI_Op = MPI_Op(0x1800_0000);
-pub const MPI_SESSION_NULL: MPI_Session = MPI_Session(0x3800_0000);
-pub const MPI_REQUEST_NULL: MPI_Request = MPI_Request(0x2c00_0000);
+predefined! {
+    MPI_COMM_NULL: MPI_Comm = 0x0400_0000;
+    MPI_COMM_WORLD: MPI_Comm = 0x4400_0000;
+    MPI_COMM_SELF: MPI_Comm = 0x4400_0001;
+    MPI_DATATYPE_NULL: MPI_Datatype = 0x0c00_0000;
+    MPI_DOUBLE: MPI_Datatype = 0x4c00_080b;
+    MPI_UINT8_T: MPI_Datatype = 0x4c00_013b;
+    MPI_UINT64_T: MPI_Datatype = 0x4c00_083e;
+    MPI_ERRORS_ARE_FATAL: MPI_Errhandler = 0x5400_0000;
+    MPI_ERRORS_RETURN: MPI_Errhandler = 0x5400_0001;
+    MPI_ERRHANDLER_NULL: MPI_Errhandler = 0x1400_0000;
+    MPI_GROUP_NULL: MPI_Group = 0x0800_0000;
+    MPI_INFO_NULL: MPI_Info = 0x1c00_0000;
+    MPI_MAX: MPI_Op = 0x5800_0001;
+    MPI_MIN: MPI_Op = 0x5800_0002;
+    MPI_SUM: MPI_Op = 0x5800_0003;
+    MPI_OP_NULL: MPI_Op = 0x1800_0000;
+    MPI_SESSION_NULL: MPI_Session = 0x3800_0000;
+    MPI_REQUEST_NULL: MPI_Request = 0x2c00_0000;
+}
 
 pub const MPI_ANY_SOURCE: c_int = -2;
 pub const MPI_ANY_TAG: c_int = -1;

@@ -20,6 +20,16 @@ impl Family {
             Self::Draft => "a draft of the standard ABI",
         }
     }
+
+    /// File of the libpcm for it, where there is one.
+    pub fn libpcm(self) -> Option<&'static str> {
+        match self {
+            Self::Mpich => Some("libpcm.so"),
+            Self::OpenMpi => Some("libpcm_openmpi.so"),
+            Self::Standard => Some("libpcm_abi.so"),
+            Self::Draft => None,
+        }
+    }
 }
 
 /// Follows the name of a family that no libpcm is for, after a comma.

@@ -8,6 +8,9 @@
     reason = "declares C functions by the names they have there"
 )]
 
+#[macro_use]
+mod numbers;
+
 mod as_called;
 mod constants;
 mod datatypes;

@@ -3,7 +3,7 @@
 //! its relatives have; must never load a second one beside another.
 
 use crate::{
-    constants::{IS_STANDARD, LIBRARY as OURS},
+    constants::{FAMILY, LIBRARY as OURS},
     family::{Family, OTHERS},
 };
 use std::{
@@ -28,7 +28,7 @@ const OF_OPEN_MPI: &CStr = c"ompi_mpi_comm_world";
 /// File name of an MPI for programs of the standard ABI, and of one of a time when that had other numbers.
 const OF_STANDARD_ABI: &[u8] = b"libmpi_abi.so";
 const OF_A_DRAFT: &[u8] = b"libmpi_abi.so.0";
-/// Where `dlsym` finds the functions, once that is known.
+/// See `source`.
 static SOURCE: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 static LIBRARY: OnceLock<String> = OnceLock::new();
 
@@ -80,15 +80,17 @@ pub fn library() -> Option<&'static str> {
 
 /// What to do about an ABI that this library does not have, after a comma.
 fn advice(other: Family) -> String {
-    match other {
-        Family::Mpich => "and this libpcm for the standard ABI of MPI-5: link the program with libpcm.so in place of \
-                          libpcm_abi.so, or set PCM_MPI_ABI=mpich for 'pcmctl run'"
-            .to_owned(),
-        Family::Standard => "and this libpcm for the ABI of MPICH: link the program with libpcm_abi.so in place of \
-                             libpcm.so, or set PCM_MPI_ABI=standard for 'pcmctl run'"
-            .to_owned(),
-        Family::OpenMpi | Family::Draft => format!("{OTHERS}, or run it with --no-preload"),
-    }
+    let word = match other {
+        Family::Mpich => "mpich",
+        Family::Standard => "standard",
+        Family::OpenMpi | Family::Draft => return format!("{OTHERS}, or run it with --no-preload"),
+    };
+    format!(
+        "and this libpcm for {}: link the program with {} in place of {}, or set PCM_MPI_ABI={word} for 'pcmctl run'",
+        FAMILY.name(),
+        other.libpcm().unwrap_or_default(),
+        FAMILY.libpcm().unwrap_or_default(),
+    )
 }
 
 /// A library that is loaded, and what `dlsym` calls it.
@@ -97,7 +99,8 @@ struct Object {
     handle: *mut c_void,
 }
 
-fn source() -> Result<*mut c_void, String> {
+/// Where `dlsym` finds the functions, once a first call has found out which MPI this process has.
+pub(crate) fn source() -> Result<*mut c_void, String> {
     let known = SOURCE.load(Acquire);
     if !known.is_null() {
         return Ok(known);
@@ -119,11 +122,12 @@ fn source() -> Result<*mut c_void, String> {
             second.name.to_string_lossy()
         ));
     }
-    if let Some(other) = mpi.other_abi() {
+    let family = mpi.family();
+    if family != FAMILY {
         return Err(format!(
             "this program was compiled for {} ({path}), {}",
-            other.name(),
-            advice(other)
+            family.name(),
+            advice(family)
         ));
     }
     _ = LIBRARY.set(path);
@@ -192,20 +196,17 @@ impl Object {
         self.defines(OF_EVERY_MPI) && !self.defines(OF_LIBPCM)
     }
 
-    /// The ABI that it has, if that is not the one of this library.
-    fn other_abi(&self) -> Option<Family> {
+    fn family(&self) -> Family {
         let file = self.name.as_bytes().rsplit(|byte| *byte == b'/').next();
-        let is_standard = file.is_some_and(|file| file.starts_with(OF_STANDARD_ABI));
+        let begins = |name| file.is_some_and(|file| file.starts_with(name));
         if !self.address(OF_OPEN_MPI).is_null() {
-            Some(Family::OpenMpi)
-        } else if file.is_some_and(|file| file.starts_with(OF_A_DRAFT)) {
-            Some(Family::Draft)
-        } else if is_standard == IS_STANDARD {
-            None
-        } else if is_standard {
-            Some(Family::Standard)
+            Family::OpenMpi
+        } else if begins(OF_A_DRAFT) {
+            Family::Draft
+        } else if begins(OF_STANDARD_ABI) {
+            Family::Standard
         } else {
-            Some(Family::Mpich)
+            Family::Mpich
         }
     }
 

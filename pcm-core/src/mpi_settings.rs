@@ -60,7 +60,7 @@ struct Given {
 }
 
 /// Each MPI reads those of its own name: the others do no harm.
-const ALWAYS: [Given; 4] = [
+const ALWAYS: [Given; 6] = [
     Given {
         name: "MPIR_CVAR_NO_COLLECTIVE_FINALIZE",
         value: "1",
@@ -80,6 +80,16 @@ const ALWAYS: [Given; 4] = [
         name: "I_MPI_SHM_SPIN_RATIO",
         value: "4",
         why: "Intel MPI: ranks started on one host look at the network at every fourth turn, not every ten thousandth",
+    },
+    Given {
+        name: "OMPI_MCA_async_mpi_finalize",
+        value: "1",
+        why: "Open MPI: a rank that leaves can finalize alone, while the others of its world go on",
+    },
+    Given {
+        name: "OMPI_MCA_mpi_yield_when_idle",
+        value: "1",
+        why: "Open MPI: ranks that wait leave their CPU to others",
     },
 ];
 

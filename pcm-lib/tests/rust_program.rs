@@ -76,10 +76,10 @@ fn send_through_mpi_abi() {
     let rank = Communicator::world().rank().unwrap();
     // SAFETY: the buffer has the length given.
     unsafe {
-        let (data, world) = (bytes.as_mut_ptr().cast(), mpi_abi::MPI_COMM_WORLD);
+        let (data, world) = (bytes.as_mut_ptr().cast(), mpi_abi::MPI_COMM_WORLD());
         let code = match rank {
-            0 => mpi_abi::MPI_Send(data, 9, mpi_abi::MPI_UINT8_T, 1, 1, world),
-            _ => mpi_abi::MPI_Recv(data, 9, mpi_abi::MPI_UINT8_T, 0, 1, world, status.as_mut_ptr()),
+            0 => mpi_abi::MPI_Send(data, 9, mpi_abi::MPI_UINT8_T(), 1, 1, world),
+            _ => mpi_abi::MPI_Recv(data, 9, mpi_abi::MPI_UINT8_T(), 0, 1, world, status.as_mut_ptr()),
         };
         assert_eq!(code, 0);
     }

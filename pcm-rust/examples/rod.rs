@@ -11,8 +11,8 @@ fn place() -> (i32, i32) {
     let (mut rank, mut size) = (0, 0);
     // SAFETY: MPI is initialised; both outputs are locals.
     unsafe {
-        mpi_abi::MPI_Comm_rank(MPI_COMM_WORLD, &mut rank);
-        mpi_abi::MPI_Comm_size(MPI_COMM_WORLD, &mut size);
+        mpi_abi::MPI_Comm_rank(MPI_COMM_WORLD(), &mut rank);
+        mpi_abi::MPI_Comm_size(MPI_COMM_WORLD(), &mut size);
     }
     (rank, size)
 }
@@ -24,7 +24,7 @@ fn exchange(t: &mut [f64], (rank, size): (i32, i32)) {
     for (out, to, into, from) in [(1, left, last + 1, right), (last, right, 0, left)] {
         let (cell, mut halo) = (t[out], t[into]);
         let (sent, got) = (from_ref(&cell).cast(), from_mut(&mut halo).cast());
-        let (kind, world) = (MPI_DOUBLE, MPI_COMM_WORLD);
+        let (kind, world) = (MPI_DOUBLE(), MPI_COMM_WORLD());
         // SAFETY: one cell goes out of a local and one comes into another.
         unsafe {
             mpi_abi::MPI_Sendrecv(sent, 1, kind, to, 1, got, 1, kind, from, 1, world, MPI_STATUS_IGNORE);
@@ -47,7 +47,7 @@ fn sum(own: f64) -> f64 {
     let mut all = 0.0;
     let (own, sum) = (from_ref(&own).cast(), from_mut(&mut all).cast());
     // SAFETY: both numbers are locals.
-    unsafe { mpi_abi::MPI_Reduce(own, sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD) };
+    unsafe { mpi_abi::MPI_Reduce(own, sum, 1, MPI_DOUBLE(), MPI_SUM(), 0, MPI_COMM_WORLD()) };
     all
 }
 
@@ -82,7 +82,7 @@ fn main() {
         Err(error) => {
             eprintln!("rod: {error}");
             // SAFETY: MPI is initialised.
-            unsafe { mpi_abi::MPI_Abort(MPI_COMM_WORLD, 1) };
+            unsafe { mpi_abi::MPI_Abort(MPI_COMM_WORLD(), 1) };
         }
     }
     // SAFETY: the last call of MPI in this process.

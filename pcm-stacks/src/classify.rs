@@ -13,11 +13,12 @@ pub(crate) enum Whose {
     Interpreter,
 }
 
-const MPI: [&str; 16] = [
+const MPI: [&str; 17] = [
     "libmpi",
     "libpmpi",
     "libpcm.",
     "libpcm_abi.",
+    "libpcm_openmpi.",
     "libfabric",
     "libucp",
     "libuct",
@@ -123,6 +124,7 @@ mod tests {
             ("libmpich.so.12", Whose::Mpi),
             ("libpcm.so.0", Whose::Mpi),
             ("libpcm_abi.so.0", Whose::Mpi),
+            ("libpcm_openmpi.so.0", Whose::Mpi),
             ("libpcmodel.so", Whose::Program),
             ("libc.so.6", Whose::System),
             ("libcfd.so", Whose::Program),

@@ -27,36 +27,36 @@ impl World {
     pub(crate) fn rank(&self) -> i32 {
         let mut rank = 0;
         // SAFETY: MPI is initialised; the output is a local.
-        unsafe { mpi_abi::MPI_Comm_rank(MPI_COMM_WORLD, &mut rank) };
+        unsafe { mpi_abi::MPI_Comm_rank(MPI_COMM_WORLD(), &mut rank) };
         rank
     }
 
     pub(crate) fn size(&self) -> i32 {
         let mut size = 0;
         // SAFETY: as in `rank`.
-        unsafe { mpi_abi::MPI_Comm_size(MPI_COMM_WORLD, &mut size) };
+        unsafe { mpi_abi::MPI_Comm_size(MPI_COMM_WORLD(), &mut size) };
         size
     }
 
     #[allow(dead_code, reason = "the plain program has nothing that fails")]
     pub(crate) fn abort(&self, code: i32) {
         // SAFETY: MPI is initialised.
-        unsafe { mpi_abi::MPI_Abort(MPI_COMM_WORLD, code) };
+        unsafe { mpi_abi::MPI_Abort(MPI_COMM_WORLD(), code) };
     }
 
     /// Sends and receives all rows at once.
     pub(crate) fn exchange(&self, out: &[Row<&[f64]>], into: &mut [Row<&mut [f64]>]) {
-        let mut requests = vec![MPI_REQUEST_NULL; out.len() + into.len()];
+        let mut requests = vec![MPI_REQUEST_NULL(); out.len() + into.len()];
         let (receives, sends) = requests.split_at_mut(into.len());
         // SAFETY: the memory of all rows lives until MPI_Waitall is over.
         unsafe {
             for (Row { neighbour, tag, cells }, request) in into.iter_mut().zip(receives) {
                 let (first, count) = (cells.as_mut_ptr().cast(), cells.len() as c_int);
-                mpi_abi::MPI_Irecv(first, count, MPI_DOUBLE, *neighbour, *tag, MPI_COMM_WORLD, request);
+                mpi_abi::MPI_Irecv(first, count, MPI_DOUBLE(), *neighbour, *tag, MPI_COMM_WORLD(), request);
             }
             for (Row { neighbour, tag, cells }, request) in out.iter().zip(sends) {
                 let (first, count) = (cells.as_ptr().cast(), cells.len() as c_int);
-                mpi_abi::MPI_Isend(first, count, MPI_DOUBLE, *neighbour, *tag, MPI_COMM_WORLD, request);
+                mpi_abi::MPI_Isend(first, count, MPI_DOUBLE(), *neighbour, *tag, MPI_COMM_WORLD(), request);
             }
             let count = requests.len() as c_int;
             mpi_abi::MPI_Waitall(count, requests.as_mut_ptr(), MPI_STATUSES_IGNORE);
@@ -69,7 +69,7 @@ impl World {
         // SAFETY: both numbers are locals.
         unsafe {
             let (own, total) = (from_ref(&own).cast(), from_mut(&mut total).cast());
-            mpi_abi::MPI_Reduce(own, total, 1, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
+            mpi_abi::MPI_Reduce(own, total, 1, MPI_UINT64_T(), MPI_SUM(), 0, MPI_COMM_WORLD());
         }
         total
     }

@@ -79,7 +79,7 @@ pub(super) unsafe fn MPI_Intercomm_create_from_groups(
         let remote = usize::try_from(remote_leader)
             .ok()
             .and_then(|leader| remote.get(leader));
-        let (tag, mut side) = (tag_of(tag.cast()), mpi_abi::MPI_COMM_NULL);
+        let (tag, mut side) = (tag_of(tag.cast()), mpi_abi::MPI_COMM_NULL());
         let code = mpi_abi::PMPI_Comm_create_group(job, group, tag, &mut side);
         if code != 0 {
             return code;
@@ -102,7 +102,7 @@ const OUTSIDE: &str = "a group with processes that are not in MPI_COMM_WORLD (th
 unsafe fn has_members(group: MPI_Group) -> bool {
     let mut size: c_int = 0;
     // SAFETY: the caller's contract.
-    group != mpi_abi::MPI_GROUP_NULL && unsafe { mpi_abi::PMPI_Group_size(group, &mut size) } == 0 && size > 0
+    group != mpi_abi::MPI_GROUP_NULL() && unsafe { mpi_abi::PMPI_Group_size(group, &mut size) } == 0 && size > 0
 }
 
 unsafe fn is_within(group: MPI_Group, job: MPI_Comm) -> bool {
@@ -121,13 +121,13 @@ unsafe fn tag_of(text: *const c_char) -> c_int {
 unsafe fn endow(made: MPI_Comm, info: MPI_Info, handler: MPI_Errhandler) -> c_int {
     // SAFETY: MPI has just made the communicator; the others are the caller's.
     unsafe {
-        if handler != mpi_abi::MPI_ERRHANDLER_NULL {
+        if handler != mpi_abi::MPI_ERRHANDLER_NULL() {
             let code = mpi_abi::PMPI_Comm_set_errhandler(made, handler);
             if code != 0 {
                 return code;
             }
         }
-        if info == mpi_abi::MPI_INFO_NULL {
+        if info == mpi_abi::MPI_INFO_NULL() {
             return 0;
         }
         mpi_abi::PMPI_Comm_set_info(made, info)

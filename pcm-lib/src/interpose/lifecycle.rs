@@ -194,7 +194,7 @@ pub(super) unsafe fn MPI_Abort(communicator: MPI_Comm, code: c_int) -> c_int {
     });
     let target = match told {
         // Aborting a communicator of several worlds leaves ranks running; the daemon ends the others.
-        Ok(Some(_)) => mpi_abi::MPI_COMM_WORLD,
+        Ok(Some(_)) => mpi_abi::MPI_COMM_WORLD(),
         _ => communicator,
     };
     // SAFETY: the caller's arguments, or a constant of the MPI library.

@@ -61,7 +61,7 @@ unsafe fn group(communicator: MPI_Comm) -> Option<MPI_Group> {
     // SAFETY: the caller's contract; outputs are written on success.
     unsafe {
         let mut between: c_int = 0;
-        let mut group = mpi_abi::MPI_GROUP_NULL;
+        let mut group = mpi_abi::MPI_GROUP_NULL();
         let code = match mpi_abi::PMPI_Comm_test_inter(communicator, &mut between) {
             0 if between != 0 => mpi_abi::PMPI_Comm_remote_group(communicator, &mut group),
             0 => mpi_abi::PMPI_Comm_group(communicator, &mut group),

@@ -99,7 +99,7 @@ struct Persistent {
 impl Recorder {
     /// Makes the recorder of a process whose MPI is initialised, by the thread that initialised it.
     pub(crate) fn new(page: Page<'static>, clock: Clock, has_many_threads: bool) -> Self {
-        let (world, own) = (mpi_abi::MPI_COMM_WORLD, mpi_abi::MPI_COMM_SELF);
+        let (world, own) = (mpi_abi::MPI_COMM_WORLD(), mpi_abi::MPI_COMM_SELF());
         let in_place = mpi_abi::MPI_IN_PLACE as u64;
         IS_MAIN.set(true);
         let recorder = Self {
@@ -118,8 +118,8 @@ impl Recorder {
         };
         recorder.communicator_made(own);
         recorder.communicator_ordered(own);
-        for datatype in mpi_abi::PREDEFINED {
-            recorder.datatype_made(datatype);
+        for datatype in mpi_abi::predefined() {
+            recorder.datatype_made(*datatype);
         }
         recorder
     }
@@ -165,7 +165,7 @@ impl Recorder {
     /// What the application calls a communicator: the opposite of [`Recorder::current`].
     pub(super) fn shown(&self, communicator: mpi_abi::MPI_Comm) -> mpi_abi::MPI_Comm {
         if handle::word(communicator) == self.job.load(Relaxed) {
-            mpi_abi::MPI_COMM_WORLD
+            mpi_abi::MPI_COMM_WORLD()
         } else {
             communicator
         }
@@ -242,7 +242,7 @@ impl Recorder {
     /// on the world the process started in. A program that gives MPI_COMM_WORLD a handler means these as well, and ours
     /// has given both a handler when it joined worlds.
     pub(super) fn errhandler_set(&self, communicator: mpi_abi::MPI_Comm, handler: mpi_abi::MPI_Errhandler) {
-        let (world, own) = (mpi_abi::MPI_COMM_WORLD, mpi_abi::MPI_COMM_SELF);
+        let (world, own) = (mpi_abi::MPI_COMM_WORLD(), mpi_abi::MPI_COMM_SELF());
         if handle::word(communicator) == handle::word(own) {
             self.is_own_handler_chosen.store(true, Relaxed);
         }
@@ -476,7 +476,7 @@ impl Recorder {
 
     /// The application has a new communicator.
     pub(super) fn communicator_made(&self, communicator: mpi_abi::MPI_Comm) {
-        if communicator != mpi_abi::MPI_COMM_NULL {
+        if communicator != mpi_abi::MPI_COMM_NULL() {
             self.era.made(communicator);
             self.ranks_drop(self.communicators.set(handle::word(communicator), 0));
         }
@@ -484,7 +484,7 @@ impl Recorder {
 
     /// The ranks of a new communicator can be told.
     pub(super) fn communicator_ordered(&self, communicator: mpi_abi::MPI_Comm) {
-        if communicator != mpi_abi::MPI_COMM_NULL {
+        if communicator != mpi_abi::MPI_COMM_NULL() {
             // SAFETY: MPI is initialised and has just made the communicator.
             unsafe { self.order.made(communicator, self.job(), &self.page.head.record) };
         }

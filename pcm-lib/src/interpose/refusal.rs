@@ -54,7 +54,7 @@ pub(super) fn missing(name: &str, communicator: Option<MPI_Comm>) -> c_int {
     // SAFETY: may be called at any time; the output is a local.
     unsafe { mpi_abi::PMPI_Initialized(&mut is_initialized) };
     if is_initialized != 0 {
-        return raise(communicator.unwrap_or(mpi_abi::MPI_COMM_SELF), &text);
+        return raise(communicator.unwrap_or(mpi_abi::MPI_COMM_SELF()), &text);
     }
     eprintln!("pcm: {text}");
     mpi_abi::MPI_ERR_UNSUPPORTED_OPERATION

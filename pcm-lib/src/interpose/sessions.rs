@@ -38,7 +38,7 @@ pub(super) unsafe fn MPI_Session_init(info: MPI_Info, handler: MPI_Errhandler, s
         let code = mpi_abi::MPI_ERR_UNSUPPORTED_OPERATION;
         mpi_abi::PMPI_Session_call_errhandler(*session, code);
         mpi_abi::PMPI_Session_finalize(session);
-        *session = mpi_abi::MPI_SESSION_NULL;
+        *session = mpi_abi::MPI_SESSION_NULL();
         code
     }
 }

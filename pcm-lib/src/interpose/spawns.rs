@@ -58,13 +58,13 @@ pub(super) unsafe fn MPI_Comm_spawn_multiple(
 /// # Safety
 /// `communicator` is what the caller of MPI gave.
 unsafe fn raised_as_spawn(communicator: MPI_Comm, spawn: impl FnOnce() -> c_int) -> c_int {
-    let mut chosen: MPI_Errhandler = mpi_abi::MPI_ERRHANDLER_NULL;
+    let mut chosen: MPI_Errhandler = mpi_abi::MPI_ERRHANDLER_NULL();
     // SAFETY: MPI checks the communicator; `chosen` is a local, and freed as often as it was taken.
     unsafe {
         if mpi_abi::PMPI_Comm_get_errhandler(communicator, &mut chosen) != 0 {
             return spawn();
         }
-        mpi_abi::PMPI_Comm_set_errhandler(communicator, mpi_abi::MPI_ERRORS_RETURN);
+        mpi_abi::PMPI_Comm_set_errhandler(communicator, mpi_abi::MPI_ERRORS_RETURN());
         let code = spawn();
         mpi_abi::PMPI_Comm_set_errhandler(communicator, chosen);
         mpi_abi::PMPI_Errhandler_free(&mut chosen);

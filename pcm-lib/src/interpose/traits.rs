@@ -5,6 +5,7 @@
     reason = "calls MPI and the loader, changes the environment, borrows a descriptor"
 )]
 
+use mpi_abi::Family;
 use pcm_proto::app::environment::{self, MPI_NAME_KEY};
 use rustix::{fd::BorrowedFd, io};
 use std::{
@@ -48,6 +49,14 @@ const INTEL: Traits = Traits {
     neighbours: &["libfabric.so.1", "libtcp-fi.so"],
 };
 
+/// A rank finalizes alone by a variable that the daemon sets.
+const OPEN_MPI: Traits = Traits {
+    version: "Open MPI",
+    finalize: Finalize::Alone,
+    session_meets: true,
+    neighbours: &[],
+};
+
 /// MPICH, and any relative of which nothing else is known.
 const MPICH: Traits = Traits {
     version: "",
@@ -56,7 +65,7 @@ const MPICH: Traits = Traits {
     neighbours: &[],
 };
 
-const ALL: [&Traits; 2] = [&INTEL, &MPICH];
+const ALL: [&Traits; 3] = [&INTEL, &OPEN_MPI, &MPICH];
 
 /// Where libfabric looks for providers that are libraries of their own.
 const PROVIDERS: &str = "FI_PROVIDER_PATH";
@@ -74,11 +83,11 @@ fn of(version: &str) -> &'static Traits {
 
 /// Why the MPI in this process cannot be used although it has the right ABI, if it cannot.
 pub(super) fn refusal() -> Option<&'static str> {
-    refusal_of(traits(), mpi_abi::IS_STANDARD)
+    refusal_of(traits(), mpi_abi::FAMILY)
 }
 
-fn refusal_of(traits: &Traits, is_standard: bool) -> Option<&'static str> {
-    (is_standard && *traits == INTEL).then_some(
+fn refusal_of(traits: &Traits, family: Family) -> Option<&'static str> {
+    (family == Family::Standard && *traits == INTEL).then_some(
         "Intel MPI's library for the standard ABI has other numbers than MPI-5 says: compile the program for Intel \
          MPI's own ABI, or run it with --no-preload",
     )
@@ -169,8 +178,13 @@ fn name_mpi() {
 
 /// The MPI in this process and its version, for people and to compare.
 pub(crate) fn mpi_name() -> String {
-    let version = version();
-    let words: Vec<&str> = version.lines().next().unwrap_or_default().split_whitespace().collect();
+    name_in(&version())
+}
+
+/// Open MPI goes on after a comma, with the machine on which it was built.
+fn name_in(version: &str) -> String {
+    let name = version.split(['\n', ',']).next().unwrap_or_default();
+    let words: Vec<&str> = name.split_whitespace().collect();
     words.join(" ")
 }
 
@@ -205,11 +219,33 @@ mod tests {
         assert_eq!(of("Intel(R) MPI Library 2021.18 for Linux* OS\n"), &INTEL);
         assert_eq!(of("MPICH Version:      5.0.2\nMPICH Release date: ..."), &MPICH);
         assert_eq!(of("MVAPICH Version: 4.0"), &MPICH);
+        assert_eq!(
+            of("Open MPI v5.0.11, package: Open MPI user@machine Distribution"),
+            &OPEN_MPI
+        );
+    }
+
+    #[test]
+    fn the_name_of_an_mpi_is_its_kind_and_version() {
+        assert_eq!(
+            name_in("MPICH Version:      5.0.2\nMPICH Release date: ..."),
+            "MPICH Version: 5.0.2"
+        );
+        assert_eq!(
+            name_in("Open MPI v5.0.11, package: Open MPI user@machine"),
+            "Open MPI v5.0.11"
+        );
     }
 
     #[test]
     fn an_mpi_whose_standard_abi_is_another_is_refused_in_that_one_alone() {
-        assert!(refusal_of(&INTEL, true).is_some());
-        assert_eq!((refusal_of(&INTEL, false), refusal_of(&MPICH, true)), (None, None));
+        assert!(refusal_of(&INTEL, Family::Standard).is_some());
+        for (traits, family) in [
+            (&INTEL, Family::Mpich),
+            (&MPICH, Family::Standard),
+            (&OPEN_MPI, Family::OpenMpi),
+        ] {
+            assert_eq!(refusal_of(traits, family), None);
+        }
     }
 }

@@ -43,7 +43,7 @@ pub(super) unsafe fn iallreduce_min(communicator: MPI_Comm, own: &u64, least: &m
     // SAFETY: the communicator exists, the memory stays by contract.
     let code = unsafe {
         let (own, least) = (std::ptr::from_ref(own).cast(), std::ptr::from_mut(least).cast());
-        let (number, smallest) = (mpi_abi::MPI_UINT64_T, mpi_abi::MPI_MIN);
+        let (number, smallest) = (mpi_abi::MPI_UINT64_T(), mpi_abi::MPI_MIN());
         mpi_abi::PMPI_Iallreduce(own, least, 1, number, smallest, communicator, &mut request)
     };
     check("Iallreduce", code).map(|()| Request(request))

@@ -17,12 +17,12 @@ pub struct InterCommunicator(MPI_Comm);
 impl Communicator {
     /// The world this process started in, whatever the application calls MPI_COMM_WORLD.
     pub fn world() -> Self {
-        Self(mpi_abi::MPI_COMM_WORLD)
+        Self(mpi_abi::MPI_COMM_WORLD())
     }
 
     /// This process alone.
     pub fn own() -> Self {
-        Self(mpi_abi::MPI_COMM_SELF)
+        Self(mpi_abi::MPI_COMM_SELF())
     }
 
     /// While the answer lives, errors on this communicator and errors of no communicator come back as codes.
@@ -87,7 +87,7 @@ impl Communicator {
         let mut made = null();
         // SAFETY: as in `rank`; the list has `count` places; each group that was made is freed.
         unsafe {
-            let (mut all, mut some) = (mpi_abi::MPI_GROUP_NULL, mpi_abi::MPI_GROUP_NULL);
+            let (mut all, mut some) = (mpi_abi::MPI_GROUP_NULL(), mpi_abi::MPI_GROUP_NULL());
             check("Comm_group", mpi_abi::PMPI_Comm_group(self.0, &mut all))?;
             let chosen = check(
                 "Group_incl",
@@ -152,7 +152,7 @@ impl Communicator {
         // SAFETY: both communicators exist; the handler that was got counts a reference, which is freed; the name ends
         // with a zero byte.
         unsafe {
-            let mut handler = mpi_abi::MPI_ERRORS_ARE_FATAL;
+            let mut handler = mpi_abi::MPI_ERRORS_ARE_FATAL();
             let code = mpi_abi::PMPI_Comm_get_errhandler(other.0, &mut handler);
             check("Comm_get_errhandler", code)?;
             let code = mpi_abi::PMPI_Comm_set_errhandler(self.0, handler);
@@ -216,11 +216,11 @@ impl InterCommunicator {
 }
 
 fn null() -> MPI_Comm {
-    mpi_abi::MPI_COMM_NULL
+    mpi_abi::MPI_COMM_NULL()
 }
 
 fn returns_errors(communicator: MPI_Comm) -> Result<(), MpiError> {
     // SAFETY: MPI has just made the communicator.
-    let code = unsafe { mpi_abi::PMPI_Comm_set_errhandler(communicator, mpi_abi::MPI_ERRORS_RETURN) };
+    let code = unsafe { mpi_abi::PMPI_Comm_set_errhandler(communicator, mpi_abi::MPI_ERRORS_RETURN()) };
     check("Comm_set_errhandler", code)
 }

@@ -13,7 +13,7 @@ pub struct ErrorsReturned {
 impl ErrorsReturned {
     /// Begins. MPI must be initialised. MPI-4 raises such errors on MPI_COMM_SELF, MPI-3 on MPI_COMM_WORLD.
     pub fn begin() -> Self {
-        let both = [mpi_abi::MPI_COMM_WORLD, mpi_abi::MPI_COMM_SELF];
+        let both = [mpi_abi::MPI_COMM_WORLD(), mpi_abi::MPI_COMM_SELF()];
         Self {
             before: both.iter().map(|each| (*each, replace(*each))).collect(),
         }
@@ -32,9 +32,9 @@ impl ErrorsReturned {
 fn replace(communicator: MPI_Comm) -> Option<MPI_Errhandler> {
     // SAFETY: the communicators are predefined; the handler is written on success.
     unsafe {
-        let mut handler = mpi_abi::MPI_ERRORS_ARE_FATAL;
+        let mut handler = mpi_abi::MPI_ERRORS_ARE_FATAL();
         let code = mpi_abi::PMPI_Comm_get_errhandler(communicator, &mut handler);
-        mpi_abi::PMPI_Comm_set_errhandler(communicator, mpi_abi::MPI_ERRORS_RETURN);
+        mpi_abi::PMPI_Comm_set_errhandler(communicator, mpi_abi::MPI_ERRORS_RETURN());
         (code == 0).then_some(handler)
     }
 }

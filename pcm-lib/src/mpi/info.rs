@@ -16,7 +16,7 @@ impl Info {
         let value = CString::new(seconds.max(1).to_string()).expect("digits hold no zero byte");
         // SAFETY: both texts end with a zero byte; the info is freed by drop.
         unsafe {
-            let mut info = mpi_abi::MPI_INFO_NULL;
+            let mut info = mpi_abi::MPI_INFO_NULL();
             check("Info_create", mpi_abi::PMPI_Info_create(&mut info))?;
             let info = Self(info);
             check(

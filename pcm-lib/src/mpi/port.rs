@@ -17,7 +17,7 @@ impl Port {
         let _errors = ErrorsReturned::begin();
         let mut name = [0_u8; mpi_abi::MPI_MAX_PORT_NAME + 1];
         // SAFETY: the buffer has the length MPI asks for, and one byte more that stays zero.
-        let code = unsafe { mpi_abi::PMPI_Open_port(mpi_abi::MPI_INFO_NULL, name.as_mut_ptr().cast::<c_char>()) };
+        let code = unsafe { mpi_abi::PMPI_Open_port(mpi_abi::MPI_INFO_NULL(), name.as_mut_ptr().cast::<c_char>()) };
         check("Open_port", code)?;
         Ok(Self(
             CStr::from_bytes_until_nul(&name)
@@ -45,7 +45,7 @@ impl Port {
         let code = unsafe {
             mpi_abi::PMPI_Lookup_name(
                 service.as_ptr(),
-                mpi_abi::MPI_INFO_NULL,
+                mpi_abi::MPI_INFO_NULL(),
                 name.as_mut_ptr().cast::<c_char>(),
             )
         };
@@ -63,7 +63,7 @@ impl Port {
         let service = text(service);
         // SAFETY: both texts end with a zero byte.
         check("Publish_name", unsafe {
-            mpi_abi::PMPI_Publish_name(service.as_ptr(), mpi_abi::MPI_INFO_NULL, self.0.as_ptr())
+            mpi_abi::PMPI_Publish_name(service.as_ptr(), mpi_abi::MPI_INFO_NULL(), self.0.as_ptr())
         })
     }
 
@@ -73,7 +73,7 @@ impl Port {
         let service = text(service);
         // SAFETY: both texts end with a zero byte.
         check("Unpublish_name", unsafe {
-            mpi_abi::PMPI_Unpublish_name(service.as_ptr(), mpi_abi::MPI_INFO_NULL, self.0.as_ptr())
+            mpi_abi::PMPI_Unpublish_name(service.as_ptr(), mpi_abi::MPI_INFO_NULL(), self.0.as_ptr())
         })
     }
 

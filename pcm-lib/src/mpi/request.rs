@@ -146,11 +146,11 @@ pub(super) fn count_of(call: &'static str, length: usize) -> Result<c_int, MpiEr
 }
 
 pub(super) fn none() -> mpi_abi::MPI_Request {
-    mpi_abi::MPI_REQUEST_NULL
+    mpi_abi::MPI_REQUEST_NULL()
 }
 
 pub(super) fn byte() -> mpi_abi::MPI_Datatype {
-    mpi_abi::MPI_UINT8_T
+    mpi_abi::MPI_UINT8_T()
 }
 
 pub(super) fn received(status: &mpi_abi::MPI_Status) -> Result<Received, MpiError> {

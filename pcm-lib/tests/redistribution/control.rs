@@ -69,7 +69,7 @@ pub(crate) fn sum<const N: usize>(communicator: &Communicator, own: [u64; N]) ->
     // SAFETY: both have N numbers.
     let code = unsafe {
         let (own, total) = (own.as_ptr().cast(), total.as_mut_ptr().cast());
-        let (number, add) = (mpi_abi::MPI_UINT64_T, mpi_abi::MPI_SUM);
+        let (number, add) = (mpi_abi::MPI_UINT64_T(), mpi_abi::MPI_SUM());
         mpi_abi::PMPI_Allreduce(own, total, N as i32, number, add, communicator.handle())
     };
     assert_eq!(code, 0);
@@ -98,7 +98,7 @@ fn has_failed(control: &Communicator) -> bool {
 fn barrier(communicator: MPI_Comm) -> mpi_abi::MPI_Request {
     // SAFETY: the communicator exists.
     unsafe {
-        let mut request = mpi_abi::MPI_REQUEST_NULL;
+        let mut request = mpi_abi::MPI_REQUEST_NULL();
         assert_eq!(mpi_abi::PMPI_Ibarrier(communicator, &mut request), 0);
         request
     }

@@ -100,7 +100,7 @@ fn with_passing(
     let (own, mut all) = (Box::new(own as u64), vec![0_u64; size]);
     all[wide.rank as usize] = *own;
     let given = (&raw const *own).cast_mut().cast();
-    let memory = Memory::of(Element::LENGTH, given, all.as_mut_ptr().cast());
+    let memory = Memory::of(Element::length(), given, all.as_mut_ptr().cast());
     let schedule = counts(&wide.sites, wide.rank, root);
     Ok(Stage::moving(schedule, memory, move || {
         drop(own);

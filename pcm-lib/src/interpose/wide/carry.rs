@@ -29,7 +29,7 @@ impl Memory {
     }
 
     pub(super) fn bytes(send: *mut c_void, receive: *mut c_void) -> Self {
-        Self::of(Element::BYTE, send, receive)
+        Self::of(Element::byte(), send, receive)
     }
 
     /// Of messages without anything in them.
@@ -218,7 +218,7 @@ impl Carrier {
 
     /// Place for the request of a step.
     fn request(&mut self, number: usize) -> *mut MPI_Request {
-        self.requests.push(mpi_abi::MPI_REQUEST_NULL);
+        self.requests.push(mpi_abi::MPI_REQUEST_NULL());
         self.steps.push(number);
         self.requests.last_mut().map_or(ptr::null_mut(), ptr::from_mut)
     }
@@ -253,7 +253,7 @@ impl Carrier {
     }
 
     fn forget_complete(&mut self) {
-        let is_open = |request: &MPI_Request| *request != mpi_abi::MPI_REQUEST_NULL;
+        let is_open = |request: &MPI_Request| *request != mpi_abi::MPI_REQUEST_NULL();
         let open: Vec<bool> = self.requests.iter().map(is_open).collect();
         let mut is_kept = open.iter();
         self.steps.retain(|_| is_kept.next() == Some(&true));

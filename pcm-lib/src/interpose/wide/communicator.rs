@@ -194,7 +194,7 @@ unsafe fn member(communicator: MPI_Comm) -> Option<Member> {
     let (mut rank, mut size, mut is_between): (c_int, c_int, c_int) = (0, 0, 0);
     // SAFETY: outputs are locals; MPI refuses a communicator that is none, and then the operation, too.
     let is_one = unsafe {
-        communicator != mpi_abi::MPI_COMM_NULL
+        communicator != mpi_abi::MPI_COMM_NULL()
             && mpi_abi::PMPI_Comm_test_inter(communicator, &mut is_between) == 0
             && is_between == 0
             && mpi_abi::PMPI_Comm_rank(communicator, &mut rank) == 0
@@ -211,7 +211,7 @@ unsafe fn look(communicator: MPI_Comm, site: u64) -> Option<Wide> {
     unsafe {
         let member = member(communicator)?;
         let mut names = vec![0_u64; member.size as usize];
-        let (count, of_bytes) = (size_of::<u64>() as c_int, mpi_abi::MPI_BYTE);
+        let (count, of_bytes) = (size_of::<u64>() as c_int, mpi_abi::MPI_BYTE());
         let all = names.as_mut_ptr().cast();
         let own = (&raw const site).cast();
         if mpi_abi::PMPI_Allgather(own, count, of_bytes, all, count, of_bytes, communicator) != 0 {
@@ -220,7 +220,7 @@ unsafe fn look(communicator: MPI_Comm, site: u64) -> Option<Wide> {
         if !is_needed(&Sites::new(&names)) {
             return None;
         }
-        let mut apart = mpi_abi::MPI_COMM_NULL;
+        let mut apart = mpi_abi::MPI_COMM_NULL();
         (mpi_abi::PMPI_Comm_dup(communicator, &mut apart) == 0)
             .then(|| Wide::new(member.rank, &names, apart, Arc::default()))
     }

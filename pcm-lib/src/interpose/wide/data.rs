@@ -22,22 +22,24 @@ pub(super) struct Element {
 }
 
 impl Element {
-    pub(super) const BYTE: Self = Self {
-        datatype: mpi_abi::MPI_BYTE,
-        extent: 1,
-        true_lower: 0,
-        true_extent: 1,
-        dense: Some(1),
-    };
+    pub(super) fn byte() -> Self {
+        Self::plain(mpi_abi::MPI_BYTE(), 1)
+    }
 
     /// A number of bytes.
-    pub(super) const LENGTH: Self = Self {
-        datatype: mpi_abi::MPI_UINT64_T,
-        extent: 8,
-        true_lower: 0,
-        true_extent: 8,
-        dense: Some(8),
-    };
+    pub(super) fn length() -> Self {
+        Self::plain(mpi_abi::MPI_UINT64_T(), 8)
+    }
+
+    fn plain(datatype: MPI_Datatype, bytes: u8) -> Self {
+        Self {
+            datatype,
+            extent: isize::from(bytes),
+            true_lower: 0,
+            true_extent: usize::from(bytes),
+            dense: Some(usize::from(bytes)),
+        }
+    }
 
     /// # Safety
     /// The type is one of the program's.
@@ -56,7 +58,7 @@ impl Element {
             Failed::unless(mpi_abi::PMPI_Type_size(datatype, &mut size))?;
         }
         // Of a type that the program made the order is not known.
-        let is_plain = mpi_abi::PREDEFINED.contains(&datatype) && lower == 0 && extent == MPI_Aint::from(size);
+        let is_plain = mpi_abi::predefined().contains(&datatype) && lower == 0 && extent == MPI_Aint::from(size);
         Ok(Self {
             datatype,
             extent: extent as isize,
@@ -91,7 +93,7 @@ impl Element {
         if from == into || count == 0 {
             return Ok(());
         }
-        let (number, of, alone) = (data_count(count)?, self.datatype, mpi_abi::MPI_COMM_SELF);
+        let (number, of, alone) = (data_count(count)?, self.datatype, mpi_abi::MPI_COMM_SELF());
         let (mut length, mut at): (c_int, c_int) = (0, 0);
         // SAFETY: the caller's contract.
         unsafe {

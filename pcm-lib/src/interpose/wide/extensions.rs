@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "calls MPI")]
 
 use super::failed::Failed;
-use mpi_abi::{Function, MPI_Request};
+use mpi_abi::{Family, Function, MPI_Request};
 use std::{
     mem::transmute,
     os::raw::{c_int, c_void},
@@ -13,7 +13,7 @@ use std::{
 };
 
 pub(super) type Poll = unsafe extern "C" fn(*mut c_void) -> c_int;
-/// The last argument is a stream, which is a number in the ABI of MPICH; the standard one has no such function.
+/// The last argument is a stream, which is a number in the ABI of MPICH; others have no such function.
 pub(super) type AsyncStart = unsafe extern "C" fn(Poll, *mut c_void, c_int) -> c_int;
 pub(super) type AsyncState = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 type StreamProgress = unsafe extern "C" fn(c_int) -> c_int;
@@ -51,7 +51,7 @@ pub(super) fn extensions() -> Option<&'static Extensions> {
                 stream_progress: transmute::<NonNull<c_void>, StreamProgress>(progress),
             }
         };
-        (!mpi_abi::IS_STANDARD).then_some(found)
+        (mpi_abi::FAMILY == Family::Mpich).then_some(found)
     };
     FOUND.get_or_init(find).as_ref()
 }

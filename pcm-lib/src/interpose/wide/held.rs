@@ -45,7 +45,7 @@ pub(super) struct Held(Vec<Name>);
 impl Held {
     pub(super) fn new(datatypes: &[MPI_Datatype], op: Option<MPI_Op>) -> Self {
         let is_made = |datatype: &&MPI_Datatype| {
-            **datatype != mpi_abi::MPI_DATATYPE_NULL && !mpi_abi::PREDEFINED.contains(datatype)
+            **datatype != mpi_abi::MPI_DATATYPE_NULL() && !mpi_abi::predefined().contains(datatype)
         };
         let datatypes = datatypes.iter().filter(is_made);
         let datatypes = datatypes.map(|datatype| (Kind::Datatype, handle::word(*datatype)));
@@ -115,7 +115,7 @@ pub(in crate::interpose) unsafe fn MPI_Type_free(datatype: *mut MPI_Datatype) ->
         if datatype.is_null() || !is_freed_later((Kind::Datatype, handle::word(*datatype))) {
             return mpi_abi::PMPI_Type_free(datatype);
         }
-        *datatype = mpi_abi::MPI_DATATYPE_NULL;
+        *datatype = mpi_abi::MPI_DATATYPE_NULL();
     }
     0
 }
@@ -130,7 +130,7 @@ pub(in crate::interpose) unsafe fn MPI_Op_free(op: *mut MPI_Op) -> c_int {
         if op.is_null() || !is_freed_later((Kind::Op, handle::word(*op))) {
             return mpi_abi::PMPI_Op_free(op);
         }
-        *op = mpi_abi::MPI_OP_NULL;
+        *op = mpi_abi::MPI_OP_NULL();
     }
     0
 }

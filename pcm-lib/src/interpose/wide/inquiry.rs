@@ -36,7 +36,7 @@ impl Asked {
     fn is_open(&self) -> bool {
         self.requests
             .iter()
-            .any(|request| *request != mpi_abi::MPI_REQUEST_NULL)
+            .any(|request| *request != mpi_abi::MPI_REQUEST_NULL())
     }
 }
 
@@ -49,10 +49,10 @@ impl Inquiry {
         let mut asked = Asked {
             own: Box::new(site),
             names: vec![0; member.size as usize],
-            apart: Box::new(mpi_abi::MPI_COMM_NULL),
-            requests: [mpi_abi::MPI_REQUEST_NULL; 2],
+            apart: Box::new(mpi_abi::MPI_COMM_NULL()),
+            requests: [mpi_abi::MPI_REQUEST_NULL(); 2],
         };
-        let (count, of) = (size_of::<u64>() as c_int, mpi_abi::MPI_BYTE);
+        let (count, of) = (size_of::<u64>() as c_int, mpi_abi::MPI_BYTE());
         let (own, all) = ((&raw const *asked.own).cast(), asked.names.as_mut_ptr().cast());
         let (apart, [first, second]) = (&raw mut *asked.apart, &mut asked.requests);
         // SAFETY: the caller's contract; what MPI writes to stays where it is until the requests are complete.
@@ -91,7 +91,7 @@ impl Inquiry {
             Err(TryLockError::WouldBlock) => return Ok(None),
         };
         for request in &mut asked.requests {
-            if *request != mpi_abi::MPI_REQUEST_NULL && !extensions::is_complete(request)? {
+            if *request != mpi_abi::MPI_REQUEST_NULL() && !extensions::is_complete(request)? {
                 return Ok(None);
             }
         }
@@ -133,9 +133,9 @@ impl Drop for Inquiry {
             mem::forget((
                 mem::take(&mut asked.own),
                 mem::take(&mut asked.names),
-                mem::replace(&mut asked.apart, Box::new(mpi_abi::MPI_COMM_NULL)),
+                mem::replace(&mut asked.apart, Box::new(mpi_abi::MPI_COMM_NULL())),
             ));
-        } else if self.found.get().is_none() && *asked.apart != mpi_abi::MPI_COMM_NULL {
+        } else if self.found.get().is_none() && *asked.apart != mpi_abi::MPI_COMM_NULL() {
             // SAFETY: no operation ever used it.
             unsafe { mpi_abi::PMPI_Comm_free(&raw mut *asked.apart) };
         }

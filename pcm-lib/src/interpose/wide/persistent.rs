@@ -49,10 +49,10 @@ pub(super) fn are_there() -> bool {
 
 /// A request that stands for an operation.
 pub(super) fn made(again: Again, held: Held) -> Result<MPI_Request, Failed> {
-    let mut request = mpi_abi::MPI_REQUEST_NULL;
+    let mut request = mpi_abi::MPI_REQUEST_NULL();
     // SAFETY: it is never started, so that nothing is received.
     Failed::unless(unsafe {
-        let (room, of, own) = (ptr::null_mut(), mpi_abi::MPI_BYTE, mpi_abi::MPI_COMM_SELF);
+        let (room, of, own) = (ptr::null_mut(), mpi_abi::MPI_BYTE(), mpi_abi::MPI_COMM_SELF());
         mpi_abi::PMPI_Recv_init(room, 0, of, 0, 0, own, &mut request)
     })?;
     let mut all = all();
@@ -73,7 +73,7 @@ pub(super) fn start(request: MPI_Request) -> Option<c_int> {
     if persistent.under_way.is_some() {
         return Some(mpi_abi::MPI_ERR_REQUEST);
     }
-    let mut begun = mpi_abi::MPI_REQUEST_NULL;
+    let mut begun = mpi_abi::MPI_REQUEST_NULL();
     let code = (persistent.again)(&mut begun);
     if code == 0 {
         persistent.under_way = Some(begun);

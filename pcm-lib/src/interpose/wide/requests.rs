@@ -65,7 +65,7 @@ unsafe fn with_started(
     for ((given, started), used) in given.iter_mut().zip(started).zip(used) {
         match started {
             None => *given = used,
-            Some(_) if used == mpi_abi::MPI_REQUEST_NULL => persistent::ended(*given),
+            Some(_) if used == mpi_abi::MPI_REQUEST_NULL() => persistent::ended(*given),
             Some(_) => {}
         }
     }
@@ -87,7 +87,7 @@ pub(in crate::interpose) unsafe fn MPI_Waitall(
             // SAFETY: the caller's contract.
             let all = unsafe { slice::from_raw_parts(requests, usize::try_from(count).unwrap_or(0)) };
             // One that is not started is like a null one.
-            if all.contains(&mpi_abi::MPI_REQUEST_NULL) || persistent::are_there() {
+            if all.contains(&mpi_abi::MPI_REQUEST_NULL()) || persistent::are_there() {
                 for request in all.iter().filter(|request| open().contains(&handle::word(**request))) {
                     wait_for(*request);
                 }

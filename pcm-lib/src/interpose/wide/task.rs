@@ -64,7 +64,7 @@ pub(super) unsafe fn start(
     let turns = found.turns();
     let outcome: Arc<Outcome> = Arc::default();
     let shown = Arc::into_raw(Arc::clone(&outcome)).cast_mut().cast();
-    let mut made = mpi_abi::MPI_REQUEST_NULL;
+    let mut made = mpi_abi::MPI_REQUEST_NULL();
     // SAFETY: the functions take an outcome, and `forgotten` gives it back.
     unsafe {
         Failed::unless(mpi_abi::PMPI_Grequest_start(
@@ -183,7 +183,7 @@ impl Task {
 unsafe extern "C" fn asked(outcome: *mut c_void, status: *mut MPI_Status) -> c_int {
     // SAFETY: MPI gives what `start` gave it, and a status.
     unsafe {
-        mpi_abi::PMPI_Status_set_elements(status, mpi_abi::MPI_BYTE, 0);
+        mpi_abi::PMPI_Status_set_elements(status, mpi_abi::MPI_BYTE(), 0);
         mpi_abi::PMPI_Status_set_cancelled(status, 0);
         (*status).MPI_SOURCE = mpi_abi::MPI_ANY_SOURCE;
         (*status).MPI_TAG = mpi_abi::MPI_ANY_TAG;

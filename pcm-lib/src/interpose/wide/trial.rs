@@ -11,11 +11,11 @@ use std::sync::OnceLock;
 fn alone() -> Option<MPI_Comm> {
     static ALONE: OnceLock<Option<MPI_Comm>> = OnceLock::new();
     *ALONE.get_or_init(|| {
-        let mut alone = mpi_abi::MPI_COMM_NULL;
+        let mut alone = mpi_abi::MPI_COMM_NULL();
         // SAFETY: MPI is initialised: the program is in an operation of it.
         let is_made = unsafe {
-            mpi_abi::PMPI_Comm_dup(mpi_abi::MPI_COMM_SELF, &mut alone) == 0
-                && mpi_abi::PMPI_Comm_set_errhandler(alone, mpi_abi::MPI_ERRORS_RETURN) == 0
+            mpi_abi::PMPI_Comm_dup(mpi_abi::MPI_COMM_SELF(), &mut alone) == 0
+                && mpi_abi::PMPI_Comm_set_errhandler(alone, mpi_abi::MPI_ERRORS_RETURN()) == 0
         };
         is_made.then_some(alone)
     })

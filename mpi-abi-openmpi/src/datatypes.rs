@@ -1,0 +1,63 @@
+//! Objects of Open MPI that stand for datatypes.
+
+use crate::MPI_Datatype;
+
+predefined! {
+    MPI_CHAR: MPI_Datatype = ompi_mpi_char;
+    MPI_SIGNED_CHAR: MPI_Datatype = ompi_mpi_signed_char;
+    MPI_UNSIGNED_CHAR: MPI_Datatype = ompi_mpi_unsigned_char;
+    MPI_BYTE: MPI_Datatype = ompi_mpi_byte;
+    MPI_WCHAR: MPI_Datatype = ompi_mpi_wchar;
+    MPI_SHORT: MPI_Datatype = ompi_mpi_short;
+    MPI_UNSIGNED_SHORT: MPI_Datatype = ompi_mpi_unsigned_short;
+    MPI_INT: MPI_Datatype = ompi_mpi_int;
+    MPI_UNSIGNED: MPI_Datatype = ompi_mpi_unsigned;
+    MPI_LONG: MPI_Datatype = ompi_mpi_long;
+    MPI_UNSIGNED_LONG: MPI_Datatype = ompi_mpi_unsigned_long;
+    MPI_LONG_LONG_INT: MPI_Datatype = ompi_mpi_long_long_int;
+    MPI_UNSIGNED_LONG_LONG: MPI_Datatype = ompi_mpi_unsigned_long_long;
+    MPI_FLOAT: MPI_Datatype = ompi_mpi_float;
+    MPI_LONG_DOUBLE: MPI_Datatype = ompi_mpi_long_double;
+    MPI_PACKED: MPI_Datatype = ompi_mpi_packed;
+    MPI_FLOAT_INT: MPI_Datatype = ompi_mpi_float_int;
+    MPI_DOUBLE_INT: MPI_Datatype = ompi_mpi_double_int;
+    MPI_LONG_INT: MPI_Datatype = ompi_mpi_long_int;
+    MPI_SHORT_INT: MPI_Datatype = ompi_mpi_short_int;
+    MPI_2INT: MPI_Datatype = ompi_mpi_2int;
+    MPI_LONG_DOUBLE_INT: MPI_Datatype = ompi_mpi_longdbl_int;
+    MPI_INT8_T: MPI_Datatype = ompi_mpi_int8_t;
+    MPI_INT16_T: MPI_Datatype = ompi_mpi_int16_t;
+    MPI_INT32_T: MPI_Datatype = ompi_mpi_int32_t;
+    MPI_INT64_T: MPI_Datatype = ompi_mpi_int64_t;
+    MPI_UINT16_T: MPI_Datatype = ompi_mpi_uint16_t;
+    MPI_UINT32_T: MPI_Datatype = ompi_mpi_uint32_t;
+    MPI_C_BOOL: MPI_Datatype = ompi_mpi_c_bool;
+    MPI_C_FLOAT_COMPLEX: MPI_Datatype = ompi_mpi_c_float_complex;
+    MPI_C_DOUBLE_COMPLEX: MPI_Datatype = ompi_mpi_c_double_complex;
+    MPI_C_LONG_DOUBLE_COMPLEX: MPI_Datatype = ompi_mpi_c_long_double_complex;
+    MPI_AINT: MPI_Datatype = ompi_mpi_aint;
+    MPI_OFFSET: MPI_Datatype = ompi_mpi_offset;
+    MPI_COUNT: MPI_Datatype = ompi_mpi_count;
+    MPI_COMPLEX: MPI_Datatype = ompi_mpi_cplex;
+    MPI_DOUBLE_COMPLEX: MPI_Datatype = ompi_mpi_dblcplex;
+    MPI_LOGICAL: MPI_Datatype = ompi_mpi_logical;
+    MPI_REAL: MPI_Datatype = ompi_mpi_real;
+    MPI_DOUBLE_PRECISION: MPI_Datatype = ompi_mpi_dblprec;
+    MPI_INTEGER: MPI_Datatype = ompi_mpi_integer;
+    MPI_2INTEGER: MPI_Datatype = ompi_mpi_2integer;
+    MPI_2REAL: MPI_Datatype = ompi_mpi_2real;
+    MPI_2DOUBLE_PRECISION: MPI_Datatype = ompi_mpi_2dblprec;
+    MPI_CHARACTER: MPI_Datatype = ompi_mpi_character;
+    MPI_REAL4: MPI_Datatype = ompi_mpi_real4;
+    MPI_REAL8: MPI_Datatype = ompi_mpi_real8;
+    MPI_INTEGER1: MPI_Datatype = ompi_mpi_integer1;
+    MPI_INTEGER2: MPI_Datatype = ompi_mpi_integer2;
+    MPI_INTEGER4: MPI_Datatype = ompi_mpi_integer4;
+    MPI_INTEGER8: MPI_Datatype = ompi_mpi_integer8;
+    MPI_COMPLEX8: MPI_Datatype = ompi_mpi_complex8;
+    MPI_COMPLEX16: MPI_Datatype = ompi_mpi_complex16;
+    MPI_CXX_BOOL: MPI_Datatype = ompi_mpi_cxx_bool;
+    MPI_CXX_FLOAT_COMPLEX: MPI_Datatype = ompi_mpi_cxx_cplex;
+    MPI_CXX_DOUBLE_COMPLEX: MPI_Datatype = ompi_mpi_cxx_dblcplex;
+    MPI_CXX_LONG_DOUBLE_COMPLEX: MPI_Datatype = ompi_mpi_cxx_ldblcplex;
+}
