@@ -10,6 +10,7 @@ mod prototype;
 mod table;
 
 use std::{
+    collections::BTreeSet,
     env, fs,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -22,6 +23,9 @@ const OTHERS: [(&str, &str); 2] = [
     (OPEN_MPI, "libpcm_openmpi.so.0"),
 ];
 const OPEN_MPI: &str = "pcm-lib-openmpi";
+
+/// In the folder of a package whose MPI does not have all functions of the table.
+const LACKS: &str = "lacks.txt";
 
 /// As in `pcm-rust/build.rs`.
 const IN_A_PREFIX: &str = "$ORIGIN:$ORIGIN/../../lib";
@@ -51,7 +55,8 @@ fn main() -> ExitCode {
             println!("cargo::rustc-cdylib-link-arg={argument}");
         }
     }
-    match wrappers_write(&table) {
+    println!("cargo::rerun-if-changed={LACKS}");
+    match lacks().and_then(|lacks| wrappers_write(&table, &lacks)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
             println!("cargo::error={reason}");
@@ -70,9 +75,19 @@ fn tests_link(folder: &str) {
     }
 }
 
-fn wrappers_write(table: &Path) -> Result<(), String> {
+/// Functions that the package's MPI does not have.
+fn lacks() -> Result<BTreeSet<String>, String> {
+    if !Path::new(LACKS).exists() {
+        return Ok(BTreeSet::new());
+    }
+    let text = fs::read_to_string(LACKS).map_err(|e| format!("{LACKS}: {e}"))?;
+    let names = text.lines().filter(|line| !line.starts_with('#'));
+    Ok(names.map(str::to_owned).collect())
+}
+
+fn wrappers_write(table: &Path, lacks: &BTreeSet<String>) -> Result<(), String> {
     let text = fs::read_to_string(table).map_err(|e| format!("{}: {e}", table.display()))?;
     let table = table::parse(&text)?;
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo did not set OUT_DIR")?).join("wrappers.rs");
-    fs::write(&out, expand::expand(&table)).map_err(|e| format!("{}: {e}", out.display()))
+    fs::write(&out, expand::expand(&table, lacks)).map_err(|e| format!("{}: {e}", out.display()))
 }

@@ -43,7 +43,7 @@ SAME(MPI_COMM_NULL_DELETE_FN, 0);
 /// Whether the MPI in use has the standard ABI.
 fn is_there() -> bool {
     let asked = "#include <mpi.h>\n#ifndef MPI_ABI_VERSION\n#error\n#endif\n";
-    let is_there = declared::said_to(&STANDARD, asked).is_some_and(|(agrees, _)| agrees);
+    let is_there = declared::said_to(None, &STANDARD, asked).is_some_and(|(agrees, _)| agrees);
     if !is_there {
         eprintln!("not compared: the MPI in use has no standard ABI");
     }
@@ -60,10 +60,10 @@ fn every_line_is_that_of_the_header_and_one_that_differs_is_found() {
         ("int PMPI_Barrier(MPI_Comm);", "int PMPI_Barrier(MPI_Comm, int);"),
     ];
     if is_there() {
-        declared::compare(&STANDARD, &text, &planted);
+        declared::compare(None, &STANDARD, &text, &planted);
         let duplicate = MPI_COMM_DUP_FN.unwrap();
         let same = format!("#include <mpi.h>\n_Static_assert((long)MPI_COMM_DUP_FN == {duplicate}, \"\");\n");
-        let (agrees, said) = declared::said_to(&STANDARD, &same).unwrap();
+        let (agrees, said) = declared::said_to(None, &STANDARD, &same).unwrap();
         assert!(agrees, "{said}");
     }
 }

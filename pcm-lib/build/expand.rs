@@ -8,10 +8,11 @@ use super::{
     prototype::{Argument, Prototype},
     table::{Entry, LOCAL, Table},
 };
-use std::fmt::Write as _;
+use std::{collections::BTreeSet, fmt::Write as _};
 
-/// The text of `wrappers.rs`.
-pub(crate) fn expand(table: &Table) -> String {
+/// The text of `wrappers.rs`. Functions that the MPI lacks are no symbols of the library: a program that asks whether
+/// one exists is answered as by MPI.
+pub(crate) fn expand(table: &Table, lacks: &BTreeSet<String>) -> String {
     let classes = table.classes();
     let mut functions = vec![String::new()];
     let mut numbers = String::new();
@@ -31,7 +32,8 @@ pub(crate) fn expand(table: &Table) -> String {
             Some(class) => Some(counted(entry, class, functions.len() - 1)),
             None => Some(local(entry)),
         };
-        wrappers += &defined(entry, body.as_deref(), class.is_some());
+        let shown = if lacks.contains(name) { HIDDEN } else { EXPORTED };
+        wrappers += &defined(entry, body.as_deref(), class.is_some(), shown);
     }
     format!(
         "/// Functions that are counted, by number.\npub(crate) const FUNCTIONS: &[&str] = &{functions:?};\n\
@@ -41,18 +43,22 @@ pub(crate) fn expand(table: &Table) -> String {
     )
 }
 
+/// Before each of a function's two names.
+const EXPORTED: &str = "#[unsafe(no_mangle)]\npub";
+/// What it calls is not without use, since other libraries of this source have it.
+const HIDDEN: &str = "#[allow(dead_code, reason = \"this MPI lacks the function\")]";
+
 /// A function under its two names: with this body, or written by hand. What MPI calls in itself while it works on a
 /// call that is counted goes past the body.
-fn defined(entry: &Entry, body: Option<&str>, is_counted: bool) -> String {
+fn defined(entry: &Entry, body: Option<&str>, is_counted: bool, shown: &str) -> String {
     let Prototype { name, arguments, .. } = &entry.prototype;
     let parameters: Vec<String> = arguments
         .iter()
         .map(|a| format!("{}: {}", rust_name(a), rust_type(a)))
         .collect();
     let (parameters, given) = (parameters.join(", "), given(entry));
-    let export = |name: &str, body: &str| {
-        format!("#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({parameters}) -> c_int {{ {body} }}\n")
-    };
+    let export =
+        |name: &str, body: &str| format!("{shown} unsafe extern \"C\" fn {name}({parameters}) -> c_int {{ {body} }}\n");
     let Some(body) = body else {
         let call = forward(entry);
         return export(name, &call) + &export(&format!("P{name}"), &call) + "\n";

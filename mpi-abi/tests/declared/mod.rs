@@ -28,13 +28,20 @@ pub(crate) fn all(layout: &str) -> String {
     layout.to_owned() + &numbers + &functions(as_called) + &found.concat()
 }
 
-/// From lines as `pub const MPI_MAX: MPI_Op = MPI_Op(0x5800_0001);`.
+/// From lines as `pub const MPI_ERR_COMM: c_int = 5;`, and those of `predefined!` as `MPI_MAX: MPI_Op = 0x5800_0001;`,
+/// where the name of an object may stand for the number.
 fn constants(own: &str) -> String {
     let declared = own.lines().filter_map(|line| {
-        let (name, rest) = line.strip_prefix("pub const ")?.split_once(':')?;
-        let value = rest.trim_end_matches([';', ')']).rsplit(['=', '(']).next()?.trim();
+        let indented = line.strip_prefix("    MPI_").map(|_| line.trim_start());
+        let (name, rest) = line.strip_prefix("pub const ").or(indented)?.split_once(": ")?;
+        let (kind, value) = rest.split_once(" = ")?;
+        let value = value.trim_end_matches([';', ')']).rsplit('(').next()?;
         let is_number = value.starts_with(|c: char| c.is_ascii_digit() || c == '-');
-        is_number.then(|| format!("SAME({name}, {});\n", value.replace('_', "")))
+        if is_number {
+            Some(format!("SAME({name}, {});\n", value.replace('_', "")))
+        } else {
+            indented.map(|_| format!("NAMES({name}, {kind}, {value});\n"))
+        }
     });
     declared.collect()
 }
@@ -69,13 +76,17 @@ fn in_c(kind: &str) -> String {
     kind.strip_prefix("c_").unwrap_or(kind).to_owned()
 }
 
-/// Whether the compiler of the MPI in use takes a C file, and what it says; nothing where there is no such compiler.
-pub(crate) fn said_to(options: &[&str], text: &str) -> Option<(bool, String)> {
-    let compiler = env::var("MPICC").unwrap_or_else(|_| "mpicc".to_owned());
-    let mut compile = Command::new(compiler);
+/// Whether a compiler of MPI takes a C file, and what it says; that of the MPI in use where none is named, and nothing
+/// where there is no such compiler.
+pub(crate) fn said_to(compiler: Option<&str>, options: &[&str], text: &str) -> Option<(bool, String)> {
+    let in_use = || env::var("MPICC").unwrap_or_else(|_| "mpicc".to_owned());
+    let mut compile = Command::new(compiler.map_or_else(in_use, str::to_owned));
     compile.args(options).args(["-fsyntax-only", "-x", "c", "-"]);
     let Ok(mut child) = compile.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn() else {
-        assert!(env::var_os("MPICC").is_none(), "MPICC does not run");
+        assert!(
+            compiler.is_none() && env::var_os("MPICC").is_none(),
+            "{compile:?} does not run"
+        );
         eprintln!("not compared: there is no mpicc");
         return None;
     };
@@ -87,14 +98,14 @@ pub(crate) fn said_to(options: &[&str], text: &str) -> Option<(bool, String)> {
 }
 
 /// Holds every line against the header, and sees that one which differs is found.
-pub(crate) fn compare(options: &[&str], text: &str, planted: &[(&str, &str)]) {
+pub(crate) fn compare(compiler: Option<&str>, options: &[&str], text: &str, planted: &[(&str, &str)]) {
     assert!(text.lines().count() > 180, "{text}");
-    if let Some((agrees, said)) = said_to(options, text) {
+    if let Some((agrees, said)) = said_to(compiler, options, text) {
         assert!(agrees, "{said}");
     }
     for (line, other) in planted {
         assert!(text.contains(line), "{line}");
-        if let Some((agrees, _)) = said_to(options, &text.replace(line, other)) {
+        if let Some((agrees, _)) = said_to(compiler, options, &text.replace(line, other)) {
             assert!(!agrees, "{other}");
         }
     }
