@@ -1,17 +1,16 @@
 //! The table of interposed functions against the `mpi.h` of the MPI in use.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod of_header;
 #[path = "../build/prototype.rs"]
 mod prototype;
 #[path = "../build/table.rs"]
 mod table;
 
-use prototype::{Argument, Prototype};
+use prototype::Prototype;
 use std::{
     collections::{BTreeMap, BTreeSet},
     env,
-    io::Write as _,
-    process::{Command, Stdio},
 };
 
 fn table() -> table::Table {
@@ -22,34 +21,14 @@ fn table() -> table::Table {
 /// For programs of the ABI of this MPI, and for those of the standard ABI; one without that takes both for the same.
 const ABIS: [&[&str]; 2] = [&[], &["-DMPI_ABI"]];
 
-/// Every function that `mpi.h` declares, as the preprocessor of `$MPICC` sees it; nothing where there is no MPI.
 fn declared_by_mpi(options: &[&str]) -> Option<BTreeMap<String, Prototype>> {
-    let mut compiler = Command::new(env::var("MPICC").unwrap_or_else(|_| "mpicc".to_owned()));
-    compiler.args(options).args(["-E", "-P", "-x", "c", "-"]);
-    let Ok(mut child) = compiler.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
+    let compiler = env::var("MPICC").unwrap_or_else(|_| "mpicc".to_owned());
+    let declared = of_header::declared(&compiler, options, "#include <mpi.h>\n");
+    if declared.is_none() {
         assert!(env::var_os("MPICC").is_none(), "MPICC does not run");
         eprintln!("not compared: there is no mpicc");
-        return None;
-    };
-    let mut input = child.stdin.take().unwrap();
-    input.write_all(b"#include <mpi.h>\n").unwrap();
-    drop(input);
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "the compiler cannot read mpi.h");
-    let text = String::from_utf8_lossy(&output.stdout);
-    let functions = text.split(';').filter_map(|statement| {
-        let words: Vec<&str> = statement.split_whitespace().collect();
-        Prototype::parse(&words.join(" "))
-    });
-    Some(functions.map(|prototype| (prototype.name.clone(), prototype)).collect())
-}
-
-/// The same types in the same order, whatever the names.
-fn are_compatible(one: &Prototype, other: &Prototype) -> bool {
-    let same = |(a, b): (&Argument, &Argument)| a.base == b.base && a.pointers == b.pointers;
-    one.returns == other.returns
-        && one.arguments.len() == other.arguments.len()
-        && one.arguments.iter().zip(&other.arguments).all(same)
+    }
+    declared
 }
 
 #[test]
@@ -62,17 +41,7 @@ fn every_function_that_takes_a_communicator_is_in_the_table_or_excepted() {
         .chain(table.exceptions.iter().map(String::as_str))
         .collect();
     for declared in ABIS.into_iter().filter_map(declared_by_mpi) {
-        assert!(
-            declared.len() > 300,
-            "mpi.h was not understood: {} functions",
-            declared.len()
-        );
-        let missing: Vec<&str> = declared
-            .values()
-            .filter(|function| function.arguments.iter().any(|argument| argument.base == "MPI_Comm"))
-            .map(|function| function.name.as_str())
-            .filter(|name| !known.contains(name))
-            .collect();
+        let missing = of_header::not_in(&declared, &known);
         assert!(missing.is_empty(), "not in interpose/table.txt: {missing:?}");
     }
 }
@@ -81,17 +50,7 @@ fn every_function_that_takes_a_communicator_is_in_the_table_or_excepted() {
 fn the_table_has_the_types_of_the_header() {
     let table = table();
     for declared in ABIS.into_iter().filter_map(declared_by_mpi) {
-        let wrong: Vec<&str> = table
-            .entries
-            .iter()
-            .map(|entry| &entry.prototype)
-            .filter(|wanted| {
-                declared
-                    .get(&wanted.name)
-                    .is_some_and(|function| !are_compatible(function, wanted))
-            })
-            .map(|wanted| wanted.name.as_str())
-            .collect();
+        let wrong = of_header::of_other_types(&declared, &table);
         assert!(wrong.is_empty(), "other types in mpi.h: {wrong:?}");
     }
     assert!(table.exceptions.iter().all(|name| name.starts_with("MPI")));

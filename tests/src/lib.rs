@@ -28,6 +28,7 @@ pub mod malleable;
 pub mod moving;
 pub use limited_nodes::network;
 pub mod older;
+pub mod open_mpi;
 pub mod own_share;
 pub mod packages;
 pub mod parked;

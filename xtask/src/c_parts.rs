@@ -88,9 +88,10 @@ const CHECKS: [&str; 6] = [
 ];
 
 /// Other names of what cargo builds, beside it.
-const LINKS: [(&str, &str); 4] = [
+const LINKS: [(&str, &str); 5] = [
     ("libpcm.so.0", "libpcm.so"),
     ("libpcm_abi.so.0", "libpcm_abi.so"),
+    ("libpcm_openmpi.so.0", "libpcm_openmpi.so"),
     ("pcmcxx", "pcmcc"),
     ("pcmfort", "pcmcc"),
 ];

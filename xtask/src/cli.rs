@@ -20,11 +20,12 @@ const EXIT_CODES: &str =
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Find or install an MPI that can do live reconfiguration, and Intel MPI for the tests.
+    /// Find or install an MPI that can do live reconfiguration, and Intel MPI and Open MPI for the tests.
     #[command(
         after_help = "Example: cargo xtask setup\n\nPCM_MPI=PREFIX chooses an MPI; otherwise an mpicc in PATH is used \
                       if it can do live reconfiguration, else the mpich wheel from PyPI is installed into .mpi/. Intel \
-                      MPI goes into .mpi-intel/, under Intel's licence (share/doc/mpi/licensing there)."
+                      MPI goes into .mpi-intel/, under Intel's licence (share/doc/mpi/licensing there), Open MPI into \
+                      .mpi-open/."
     )]
     Setup,
     /// Release build of everything, the C parts too, into target/release.
@@ -160,6 +161,12 @@ impl Cli {
                     println!(
                         "MPI       Intel MPI {version} in {}",
                         repository.intel_prefix().display()
+                    );
+                }
+                if let Some(version) = setup::open_mpi(&repository)? {
+                    println!(
+                        "MPI       Open MPI {version} in {}",
+                        repository.open_mpi_prefix().display()
                     );
                 }
                 for version in setup::older(&repository)? {

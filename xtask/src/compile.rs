@@ -11,7 +11,7 @@ use crate::{
 const PACKAGES: [&str; 3] = ["--workspace", "--exclude", "xtask"];
 
 /// What the demo leaves out of them.
-const NOT_OF_DEMO: [&str; 8] = [
+const NOT_OF_DEMO: [&str; 10] = [
     "--exclude",
     "tests",
     "--exclude",
@@ -20,6 +20,8 @@ const NOT_OF_DEMO: [&str; 8] = [
     "wire-samples",
     "--exclude",
     "pcm-lib-standard",
+    "--exclude",
+    "pcm-lib-openmpi",
 ];
 
 const RUN_BY_DEMO: [&str; 4] = ["pcm-demo", "pcmctl", "pcm-daemon", "ios-agent"];

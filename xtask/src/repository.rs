@@ -38,6 +38,11 @@ impl Repository {
         self.root.join(".mpi-intel")
     }
 
+    /// Where setup installs Open MPI, for tests.
+    pub(crate) fn open_mpi_prefix(&self) -> PathBuf {
+        self.root.join(".mpi-open")
+    }
+
     /// Where setup installs an older release of MPICH, for tests.
     pub(crate) fn older_prefix(&self, version: &str) -> PathBuf {
         self.root.join(".mpi-older").join(version)

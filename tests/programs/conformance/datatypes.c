@@ -242,6 +242,7 @@ static void size_of_many(void)
     call(MPI_Type_free(&huge));
 }
 
+#if MPI_VERSION >= 4
 static void long_counts_of_types(void)
 {
     MPI_Datatype type;
@@ -251,6 +252,7 @@ static void long_counts_of_types(void)
     expect(lower == 0 && extent == 4 * sizeof(int));
     expect_list(type, 2, (int[]){0, 3});
 }
+#endif
 
 static void decoding(void)
 {
@@ -386,6 +388,7 @@ static void packing_for_other_machines(void)
     expect(in[0] == out[0] && in[1] == 5);
 }
 
+#if MPI_VERSION >= 4
 static void values_of_a_type_index(void)
 {
     MPI_Datatype type;
@@ -395,6 +398,7 @@ static void values_of_a_type_index(void)
     call(MPI_Type_size(MPI_2INT, &bytes));
     expect(bytes == 8);
 }
+#endif
 
 static void scatter_to_other_types(void)
 {
@@ -430,7 +434,9 @@ const struct check datatypes[] = {
     CHECK(sizes_and_extents),
     CHECK(true_extent_under_a_resize),
     CHECK(size_of_many),
+#if MPI_VERSION >= 4
     CHECK(long_counts_of_types),
+#endif
     CHECK(decoding),
     CHECK(decoding_of_a_named_type),
     CHECK(names_of_types),
@@ -440,7 +446,9 @@ const struct check datatypes[] = {
     CHECK(packing),
     CHECK(packed_data_as_its_type),
     CHECK(packing_for_other_machines),
+#if MPI_VERSION >= 4
     CHECK(values_of_a_type_index),
+#endif
     CHECK(scatter_to_other_types),
     {0},
 };

@@ -247,6 +247,7 @@ static void reading_a_control_variable(void)
     call(MPI_T_finalize());
 }
 
+#if MPI_VERSION >= 4
 static void hardware(void)
 {
     int there = 0, length = 8;
@@ -257,6 +258,7 @@ static void hardware(void)
     expect(!there);
     call(MPI_Info_free(&info));
 }
+#endif
 
 const struct check environment[] = {
     CHECK(initialised),
@@ -278,6 +280,8 @@ const struct check environment[] = {
     CHECK(performance_variables_of_tools),
     CHECK(categories_of_tools),
     CHECK(reading_a_control_variable),
+#if MPI_VERSION >= 4
     CHECK(hardware),
+#endif
     {0},
 };

@@ -110,6 +110,7 @@ static void own_operation_in_a_scan(void)
     with_matrices(1);
 }
 
+#if MPI_VERSION >= 4
 static void larger_of_long(void *left, void *right, MPI_Count *count, MPI_Datatype *type)
 {
     const int *a = left;
@@ -128,6 +129,7 @@ static void own_operation_with_long_counts(void)
     expect(all == size - 1);
     call(MPI_Op_free(&operation));
 }
+#endif
 
 static void order_of_operations(void)
 {
@@ -179,7 +181,9 @@ const struct check operations[] = {
     CHECK(smallest_and_where),
     CHECK(own_operation_keeps_the_order),
     CHECK(own_operation_in_a_scan),
+#if MPI_VERSION >= 4
     CHECK(own_operation_with_long_counts),
+#endif
     CHECK(order_of_operations),
     CHECK(reduction_of_one_process),
     CHECK(operation_on_a_wrong_type),

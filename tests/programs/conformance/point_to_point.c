@@ -102,6 +102,7 @@ static void send_buffered_before_receives(void)
     call(MPI_Buffer_detach(&back, &length));
 }
 
+#if MPI_VERSION >= 4
 static void send_buffered_on_a_communicators_buffer(void)
 {
     int out = rank, in = -1, length;
@@ -116,6 +117,7 @@ static void send_buffered_on_a_communicators_buffer(void)
     expect(back == room);
     call(MPI_Comm_free(&copy));
 }
+#endif
 
 static void buffer_that_is_full(void)
 {
@@ -396,6 +398,7 @@ static void exchange_in_place_begun(void)
     expect(data == previous);
 }
 
+#if MPI_VERSION >= 4
 static void long_counts(void)
 {
     int out = rank, in = -1;
@@ -408,6 +411,7 @@ static void long_counts(void)
     call(MPI_Get_count_c(&status, MPI_INT, &count));
     expect(in == previous && count == 1);
 }
+#endif
 
 static void status_of_ones_own(void)
 {
@@ -445,7 +449,9 @@ const struct check point_to_point[] = {
     CHECK(send_ready_begun),
     CHECK(send_buffered_begun),
     CHECK(send_buffered_before_receives),
+#if MPI_VERSION >= 4
     CHECK(send_buffered_on_a_communicators_buffer),
+#endif
     CHECK(buffer_that_is_full),
     CHECK(large_message),
     CHECK(message_without_elements),
@@ -471,7 +477,9 @@ const struct check point_to_point[] = {
     CHECK(exchange_in_place),
     CHECK(exchange_begun),
     CHECK(exchange_in_place_begun),
+#if MPI_VERSION >= 4
     CHECK(long_counts),
+#endif
     CHECK(status_of_ones_own),
     CHECK(everybody_to_everybody),
     {0},

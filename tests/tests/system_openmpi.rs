@@ -1,0 +1,98 @@
+//! Programs of Open MPI under its own launcher, with libpcm in front of MPI: they do what they do without it. Daemons do
+//! not start them yet.
+
+use std::{process::Command, time::Duration};
+use tests::{
+    binaries::{built, mpiexec},
+    cluster::LIMIT,
+    conformance_runs::{CHECKS_MIN, RANKS, round},
+    example::{for_python, source},
+    heat2d::{Closing, Plate},
+    limited,
+    open_mpi::{With, compiled, launcher},
+};
+
+const PLATE: Plate = Plate {
+    rows: 61,
+    cols: 83,
+    iterations: 200,
+    sleep_us: 0,
+};
+
+fn assert_right(command: &mut Command, ranks: u32) {
+    let outcome = limited::run(command.args(PLATE.arguments()), LIMIT);
+    assert!(outcome.status.success(), "{outcome:?}");
+    let closing = Closing::read(&outcome.stdout);
+    assert_eq!((closing.ranks, closing.checksum), (ranks, PLATE.checksum()));
+    assert!(!outcome.stderr.contains("pcm"), "{outcome:?}");
+}
+
+#[test]
+fn a_malleable_program_and_a_plain_one_compute_what_they_should_on_any_number_of_ranks() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let malleable = compiled("examples/heat2d/heat2d.c", folder.path(), true);
+    let plain = compiled("examples/heat2d/heat2d-plain.c", folder.path(), false);
+    for ranks in 1..=4 {
+        for program in [&malleable, &plain] {
+            assert_right(launcher(&ranks.to_string(), With::Preload).arg(program), ranks);
+        }
+    }
+}
+
+/// It is loaded when Python imports mpi4py, and mpi4py asks which functions there are: those that Open MPI lacks are not
+/// libpcm's either.
+#[test]
+fn a_program_in_python_finds_the_mpi_that_mpi4py_loads() {
+    let Some(variables) = for_python() else { return };
+    for program in ["heat2d/heat2d_plain.py", "heat2d/heat2d.py"] {
+        let mut run = launcher("2", With::Preload);
+        run.args(["-x", "MPI4PY_MPIABI=openmpi"]);
+        for (name, value) in variables.iter().filter(|(name, _)| name.starts_with("PYTHON")) {
+            run.arg("-x").arg(format!("{name}={}", value.display()));
+        }
+        assert_right(run.arg("python3").arg(source(program)), 2);
+    }
+}
+
+#[test]
+fn calls_of_mpi_do_what_they_do_without_libpcm() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compiled("tests/programs/conformance", folder.path(), false);
+    let [plain, with_libpcm] = [With::Nothing, With::Preload].map(|with| round(launcher(RANKS, with).arg(&program)));
+    assert!(plain.len() >= CHECKS_MIN, "{} checks", plain.len());
+    let right = plain.values().filter(|outcome| outcome.word == "ok");
+    assert!(right.count() >= CHECKS_MIN, "{plain:?}");
+    let word = |check: &String| with_libpcm.get(check).map(|outcome| outcome.word.as_str());
+    let other = plain
+        .iter()
+        .filter(|(check, outcome)| word(check) != Some(outcome.word.as_str()));
+    let other: Vec<_> = other
+        .map(|(check, outcome)| (check, outcome, with_libpcm.get(check)))
+        .collect();
+    assert!(other.is_empty(), "{other:?}");
+}
+
+#[test]
+fn a_libpcm_of_another_abi_is_refused_with_one_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compiled("examples/heat2d/heat2d-plain.c", folder.path(), false);
+    let mut of_open_mpi = launcher("1", With::TheOther);
+    let mut of_mpich = Command::new(mpiexec());
+    of_mpich
+        .args(["-n", "1", "-env", "LD_PRELOAD"])
+        .arg(built("libpcm_openmpi.so"));
+    for (command, program, words) in [
+        (&mut of_open_mpi, program, "was compiled for Open MPI"),
+        (
+            &mut of_mpich,
+            built("heat2d-c-plain"),
+            "and this libpcm for Open MPI: link the program with libpcm.so in place of libpcm_openmpi.so",
+        ),
+    ] {
+        let command = command.arg(program).args(PLATE.arguments());
+        let outcome = limited::run(command, Duration::from_secs(20));
+        assert!(outcome.status.code() == Some(1), "{outcome:?}");
+        assert!(outcome.stderr.contains(words), "{outcome:?}");
+        assert_eq!(outcome.stderr.matches("pcm: ").count(), 1, "{outcome:?}");
+    }
+}
