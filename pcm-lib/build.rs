@@ -1,6 +1,6 @@
 //! Expands `interpose/table.txt` for all libraries that are made of this source, and gives those of packages of their
-//! own their names; `pcm-rust/build.rs` does it for the one of this package. An MPI is not needed; where the environment
-//! names one, the libraries for its ABIs find it for programs that have none, and the tests are linked with it.
+//! own their names; `pcm-rust/build.rs` does it for the one of this package. An MPI is not needed; where the
+//! environment names one, libraries for its ABIs find it for programs that have none, and the tests are linked with it.
 
 #[path = "build/expand.rs"]
 mod expand;

@@ -28,7 +28,7 @@ const OF_OPEN_MPI: &CStr = c"ompi_mpi_comm_world";
 /// File name of an MPI for programs of the standard ABI, and of one of a time when that had other numbers.
 const OF_STANDARD_ABI: &[u8] = b"libmpi_abi.so";
 const OF_A_DRAFT: &[u8] = b"libmpi_abi.so.0";
-/// See `source`.
+/// Null until `source` was asked for the first time and has found an MPI.
 static SOURCE: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 static LIBRARY: OnceLock<String> = OnceLock::new();
 

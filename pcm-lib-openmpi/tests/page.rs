@@ -1,5 +1,5 @@
-//! What libpcm counts in a program of Open MPI, which its own launcher starts, and a program that it runs behind a shell.
-//! Where there is no Open MPI, nothing is tested.
+//! What libpcm counts in a program of Open MPI that its own launcher starts, and what runs behind it without MPI. Where
+//! there is no Open MPI, nothing is tested.
 #![allow(
     clippy::unwrap_used,
     unsafe_code,

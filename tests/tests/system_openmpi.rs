@@ -1,5 +1,5 @@
-//! Programs of Open MPI under its own launcher, with libpcm in front of MPI: they do what they do without it. Daemons do
-//! not start them yet.
+//! Programs of Open MPI under its own launcher, with libpcm in front of MPI: they do what they do without it. Daemons
+//! do not start them yet.
 
 use std::{process::Command, time::Duration};
 use tests::{
@@ -39,8 +39,8 @@ fn a_malleable_program_and_a_plain_one_compute_what_they_should_on_any_number_of
     }
 }
 
-/// It is loaded when Python imports mpi4py, and mpi4py asks which functions there are: those that Open MPI lacks are not
-/// libpcm's either.
+/// It is loaded when Python imports mpi4py, and mpi4py asks which functions there are: those that Open MPI lacks are
+/// not libpcm's either.
 #[test]
 fn a_program_in_python_finds_the_mpi_that_mpi4py_loads() {
     let Some(variables) = for_python() else { return };
