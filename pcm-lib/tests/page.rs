@@ -5,11 +5,7 @@ mod harness;
 mod traffic;
 
 use harness::{With, compile, start};
-use pcm_proto::{
-    app::AppToDaemon,
-    handshake::PROTOCOL_VERSION,
-    page::{CallSeen, Page, State},
-};
+use pcm_proto::{app::AppToDaemon, handshake::PROTOCOL_VERSION, page::CallSeen};
 use std::sync::atomic::Ordering::Relaxed;
 
 #[test]
