@@ -33,5 +33,5 @@ impl Family {
 }
 
 /// Follows the name of a family that no libpcm is for, after a comma.
-pub const OTHERS: &str = "and libpcm for the ABI of MPICH, Intel MPI and their relatives and for the standard ABI: \
-                          compile the program with one of these";
+pub const OTHERS: &str = "and libpcm for the ABI of MPICH, Intel MPI and their relatives, for the standard ABI and for \
+                          Open MPI 5: compile the program with one of these";

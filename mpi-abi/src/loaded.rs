@@ -83,7 +83,8 @@ fn advice(other: Family) -> String {
     let word = match other {
         Family::Mpich => "mpich",
         Family::Standard => "standard",
-        Family::OpenMpi | Family::Draft => return format!("{OTHERS}, or run it with --no-preload"),
+        Family::OpenMpi => "openmpi",
+        Family::Draft => return format!("{OTHERS}, or run it with --no-preload"),
     };
     format!(
         "and this libpcm for {}: link the program with {} in place of {}, or set PCM_MPI_ABI={word} for 'pcmctl run'",

@@ -3,16 +3,13 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import functools
 import os
 import sys
 from typing import Any, Callable
 
 OK, CHANGED = 0, -1
 ERROR_ARGUMENT, ERROR_HOOK = 30, 40
-
-# MPI_COMM_WORLD: a pointer in the standard ABI of MPI-5, a number in that of MPICH.
-_WORLD = ctypes.c_void_p(0x101) if os.environ.get("PCM_MPI_ABI") == "standard" else 0x44000000
-
 
 def _found() -> ctypes.CDLL:
     loaded = ctypes.CDLL(None)  # pcmctl preloads it
@@ -127,6 +124,17 @@ def prepare() -> None:
     _prepared = True
 
 
+@functools.cache
+def _world() -> Any:
+    """MPI_COMM_WORLD, once MPI is there: the address of an object of Open MPI, a pointer in the standard ABI of MPI-5,
+    a number in MPICH's."""
+    try:
+        open_mpi = ctypes.CDLL("libmpi.so.40", mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+    except OSError:  # it is not loaded
+        return ctypes.c_void_p(0x101) if os.environ.get("PCM_MPI_ABI") == "standard" else 0x44000000
+    return ctypes.byref(ctypes.c_char.in_dll(open_mpi, "ompi_mpi_comm_world"))
+
+
 def _finalize() -> None:
     flag = ctypes.c_int()
     library.MPI_Finalized(ctypes.byref(flag))
@@ -134,14 +142,14 @@ def _finalize() -> None:
         return
     if hasattr(sys, "last_value"):  # an exception ended the program: other ranks would wait without end
         sys.stderr.flush()
-        library.MPI_Abort(_WORLD, 1)
+        library.MPI_Abort(_world(), 1)
     library.MPI_Finalize()
 
 
 def _asked_of_mpi(function: str) -> int:
     prepare()
     answer = ctypes.c_int()
-    getattr(library, function)(_WORLD, ctypes.byref(answer))
+    getattr(library, function)(_world(), ctypes.byref(answer))
     return answer.value
 
 

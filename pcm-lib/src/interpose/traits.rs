@@ -57,6 +57,9 @@ const OPEN_MPI: Traits = Traits {
     neighbours: &[],
 };
 
+/// Releases whose library has the name of that of Open MPI 5, and less in it.
+const OLD_OPEN_MPI: [&str; 2] = ["Open MPI v3.", "Open MPI v4."];
+
 /// MPICH, and any relative of which nothing else is known.
 const MPICH: Traits = Traits {
     version: "",
@@ -83,14 +86,22 @@ fn of(version: &str) -> &'static Traits {
 
 /// Why the MPI in this process cannot be used although it has the right ABI, if it cannot.
 pub(super) fn refusal() -> Option<&'static str> {
-    refusal_of(traits(), mpi_abi::FAMILY)
+    refusal_of(&version(), mpi_abi::FAMILY)
 }
 
-fn refusal_of(traits: &Traits, family: Family) -> Option<&'static str> {
-    (family == Family::Standard && *traits == INTEL).then_some(
-        "Intel MPI's library for the standard ABI has other numbers than MPI-5 says: compile the program for Intel \
-         MPI's own ABI, or run it with --no-preload",
-    )
+fn refusal_of(version: &str, family: Family) -> Option<&'static str> {
+    let is_old = || OLD_OPEN_MPI.iter().any(|old| version.starts_with(old));
+    match family {
+        Family::Standard if *of(version) == INTEL => Some(
+            "Intel MPI's library for the standard ABI has other numbers than MPI-5 says: compile the program for Intel \
+             MPI's own ABI, or run it with --no-preload",
+        ),
+        Family::OpenMpi if is_old() => Some(
+            "libpcm needs Open MPI 5, and this is an older one: have the program load libmpi.so.40 of Open MPI 5, \
+             which runs the same programs, or run it without libpcm",
+        ),
+        _ => None,
+    }
 }
 
 /// Allowed before MPI is initialised.
@@ -239,13 +250,27 @@ mod tests {
 
     #[test]
     fn an_mpi_whose_standard_abi_is_another_is_refused_in_that_one_alone() {
-        assert!(refusal_of(&INTEL, Family::Standard).is_some());
-        for (traits, family) in [
-            (&INTEL, Family::Mpich),
-            (&MPICH, Family::Standard),
-            (&OPEN_MPI, Family::OpenMpi),
+        let intel = "Intel(R) MPI Library 2021.18 for Linux* OS\n";
+        assert!(refusal_of(intel, Family::Standard).is_some());
+        for (version, family) in [
+            (intel, Family::Mpich),
+            ("MPICH Version:      5.0.2", Family::Standard),
+            ("Open MPI v5.0.11, package: Open MPI user@machine", Family::OpenMpi),
         ] {
-            assert_eq!(refusal_of(traits, family), None);
+            assert_eq!(refusal_of(version, family), None);
+        }
+    }
+
+    #[test]
+    fn an_open_mpi_that_lacks_what_release_5_has_is_refused() {
+        for (version, is_refused) in [
+            ("v3.1.6", true),
+            ("v4.1.8", true),
+            ("v5.0.11", false),
+            ("v6.0.0", false),
+        ] {
+            let said = refusal_of(&format!("Open MPI {version}, package: P"), Family::OpenMpi);
+            assert_eq!(said.is_some(), is_refused, "{version}");
         }
     }
 }
