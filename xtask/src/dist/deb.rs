@@ -23,7 +23,7 @@ const OVERRIDES: &str = include_str!("templates/lintian-overrides");
 const TRIGGERS: &str = "activate-noawait ldconfig\n";
 
 /// Packages of programs that are linked with the library need this one.
-const LIBRARIES: &str = "libpcm 0 pcm\nlibpcm_abi 0 pcm\n";
+const LIBRARIES: &str = "libpcm 0 pcm\nlibpcm_abi 0 pcm\nlibpcm_openmpi 0 pcm\n";
 
 /// The finished package.
 pub(super) fn write(repository: &Repository, ready: &Ready<'_>) -> Result<PathBuf, Failure> {

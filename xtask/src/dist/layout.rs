@@ -22,7 +22,7 @@ pub(super) enum Content {
 }
 
 /// The files whose names are known. Man pages, the package for Python and licences come on top.
-pub(super) const FILES: [(&str, Content); 30] = [
+pub(super) const FILES: [(&str, Content); 33] = [
     ("bin/pcmctl", Content::Built("pcmctl")),
     ("bin/pcmcc", Content::Built("pcmcc")),
     ("bin/pcmcxx", link("pcmcc")),
@@ -40,6 +40,7 @@ pub(super) const FILES: [(&str, Content); 30] = [
     // The daemon puts one of the libraries beside it in front of MPI.
     ("libexec/pcm/libpcm.so", link("../../lib/libpcm.so.0")),
     ("libexec/pcm/libpcm_abi.so", link("../../lib/libpcm_abi.so.0")),
+    ("libexec/pcm/libpcm_openmpi.so", link("../../lib/libpcm_openmpi.so.0")),
     ("lib/libpcm.so.0", Content::Built("libpcm.so")),
     (
         "lib/libpcm.so",
@@ -54,6 +55,14 @@ pub(super) const FILES: [(&str, Content); 30] = [
         Content::Link {
             goal: "libpcm_abi.so.0",
             without_links: Some("INPUT(libpcm_abi.so.0)\n"),
+        },
+    ),
+    ("lib/libpcm_openmpi.so.0", Content::Built("libpcm_openmpi.so")),
+    (
+        "lib/libpcm_openmpi.so",
+        Content::Link {
+            goal: "libpcm_openmpi.so.0",
+            without_links: Some("INPUT(libpcm_openmpi.so.0)\n"),
         },
     ),
     ("lib/pkgconfig/pcm.pc", Content::Text(include_str!("templates/pcm.pc"))),
