@@ -1,10 +1,12 @@
 //! What a compiler needs to link a program with libpcm: where the header, the library and the MPI compilers are.
 
 use crate::failure::Failure;
+use crate::program::Abi;
 use std::env;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// The MPI compiler for C that this build was made with.
 const BUILT_WITH: Option<&str> = option_env!("MPICC");
@@ -33,7 +35,7 @@ impl Language {
 pub struct BuildFlags {
     /// Folder of `pcm.h`, `pcm.hpp` and `pcm.f90`.
     pub include: PathBuf,
-    /// Folder of `libpcm.so` and `libpcm_abi.so`.
+    /// Folder of `libpcm.so` and of those for other ABIs.
     pub library: PathBuf,
     /// The MPI compiler.
     pub compiler: PathBuf,
@@ -78,16 +80,30 @@ impl BuildFlags {
         vec![format!("-I{}", self.include.display())]
     }
 
-    /// Whether the MPI compiler compiles for the standard ABI of MPI-5, by its name or by one of its arguments.
-    pub fn is_for_standard_abi(&self, args: &[OsString]) -> bool {
+    /// For which ABI the MPI compiler compiles: for the standard one by its name or by one of its arguments; Open MPI's
+    /// says that it is.
+    pub(crate) fn abi(&self, args: &[OsString]) -> Abi {
         let name = self.compiler.file_name().unwrap_or_default();
-        name.as_bytes().ends_with(b"_abi") || args.iter().any(|arg| arg == "-mpi-abi" || arg == "-mpi_abi")
+        if name.as_bytes().ends_with(b"_abi") || args.iter().any(|arg| arg == "-mpi-abi" || arg == "-mpi_abi") {
+            return Abi::Standard;
+        }
+        // Others hand this on to the compiler of their language, which does not know it.
+        let mut asked = Command::new(&self.compiler);
+        asked.arg("--showme:version").stdin(Stdio::null());
+        match asked.output() {
+            Ok(said) if said.status.success() && contains(&said.stdout, b"Open MPI") => Abi::OpenMpi,
+            _ => Abi::Mpich,
+        }
     }
 
     /// Arguments for the linking step; they come after the objects and before MPI, which the MPI compiler appends.
-    pub fn link(&self, is_for_standard_abi: bool) -> Vec<String> {
+    pub(crate) fn link(&self, abi: Abi) -> Vec<String> {
         let library = self.library.display();
-        let name = if is_for_standard_abi { "-lpcm_abi" } else { "-lpcm" };
+        let name = match abi {
+            Abi::Mpich => "-lpcm",
+            Abi::Standard => "-lpcm_abi",
+            Abi::OpenMpi => "-lpcm_openmpi",
+        };
         vec![
             format!("-L{library}"),
             format!("-Wl,-rpath,{library}"),
@@ -96,6 +112,10 @@ impl BuildFlags {
             "-Wl,--no-as-needed".to_owned(),
         ]
     }
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|piece| piece == part)
 }
 
 /// The MPI compiler of a language: its variable, `PCM_MPI`, one beside this program, that of the build, or one in the

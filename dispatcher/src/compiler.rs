@@ -80,12 +80,12 @@ fn compile(flags: &BuildFlags, args: Vec<OsString>) -> Failure {
 }
 
 fn arguments(flags: &BuildFlags, args: Vec<OsString>) -> Vec<OsString> {
-    let is_for_standard_abi = flags.is_for_standard_abi(&args);
     let links = !args.iter().any(|arg| NO_LINKING.iter().any(|step| arg == step));
     let mut all: Vec<OsString> = flags.compile().into_iter().map(OsString::from).collect();
     all.extend(args.into_iter().filter(|arg| arg != "-show"));
     if links {
-        all.extend(flags.link(is_for_standard_abi).into_iter().map(OsString::from));
+        let abi = flags.abi(&all);
+        all.extend(flags.link(abi).into_iter().map(OsString::from));
     }
     all
 }
@@ -93,14 +93,16 @@ fn arguments(flags: &BuildFlags, args: Vec<OsString>) -> Vec<OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::{self, Permissions};
     use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn the_library_comes_after_the_objects_and_only_where_something_is_linked() {
         let flags = BuildFlags {
             include: "/i".into(),
             library: "/l".into(),
-            compiler: "mpicc".into(),
+            compiler: "/none/mpicc".into(),
             variables: Vec::new(),
         };
         let words = |args: &[&str]| arguments(&flags, args.iter().map(OsString::from).collect());
@@ -135,5 +137,30 @@ mod tests {
         assert_eq!(library("/b/mpicc_abi", &["a.c"]), Some("-lpcm_abi".into()));
         assert_eq!(library("/b/mpicc", &["-mpi-abi", "a.c"]), Some("-lpcm_abi".into()));
         assert_eq!(library("/b_abi/mpicc", &["a.c"]), Some("-lpcm".into()));
+    }
+
+    #[test]
+    fn a_compiler_of_open_mpi_says_that_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let mpicc = folder.path().join("mpicc");
+        let library = |text: &str| {
+            fs::write(&mpicc, format!("#!/bin/sh\n{text}\n")).unwrap();
+            fs::set_permissions(&mpicc, Permissions::from_mode(0o700)).unwrap();
+            let flags = BuildFlags {
+                include: "/i".into(),
+                library: "/l".into(),
+                compiler: mpicc.clone(),
+                variables: Vec::new(),
+            };
+            let all = arguments(&flags, vec!["a.c".into()]);
+            all.into_iter().find(|word| word.as_bytes().starts_with(b"-lpcm"))
+        };
+        let open = r#"[ "$*" = --showme:version ] && echo "mpicc: Open MPI 5.0.11 (Language: C)""#;
+        assert_eq!(library(open), Some("-lpcm_openmpi".into()));
+        assert_eq!(
+            library("echo 'gcc: unknown option, Open MPI'; exit 1"),
+            Some("-lpcm".into())
+        );
+        assert_eq!(library("echo mpicc for MPICH"), Some("-lpcm".into()));
     }
 }

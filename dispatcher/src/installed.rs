@@ -41,8 +41,8 @@ pub(crate) fn environment_of_ranks() -> Vec<(Vec<u8>, Vec<u8>)> {
         .collect()
 }
 
-/// The folder of the MPI named by `PCM_MPI`, else of the first one in the search path; None in a build, whose libpcm
-/// has it in its run path.
+/// The folder of the MPI named by `PCM_MPI`, else of the first one in the search path; one of the ABI of MPICH comes
+/// before others. None in a build, whose libpcm has it in its run path.
 fn mpi_of_an_installation() -> Option<PathBuf> {
     if !own_folder()?.join(FOR_PROGRAMS).is_dir() {
         return None;
@@ -54,10 +54,10 @@ fn mpi_of_an_installation() -> Option<PathBuf> {
         .map(PathBuf::from)
         .into_iter()
         .chain(of_path.map(|bin| bin.join("..")));
-    let folder = prefixes
-        .map(|prefix| prefix.join("lib"))
-        .find(|lib| lib.join(Abi::Mpich.library()).is_file())?;
-    folder.canonicalize().ok()
+    let folders: Vec<PathBuf> = prefixes.map(|prefix| prefix.join("lib")).collect();
+    let mut libraries = Abi::ALL.iter().map(|abi| abi.library());
+    let has = |library: &str| folders.iter().find(|folder| folder.join(library).is_file());
+    libraries.find_map(has)?.canonicalize().ok()
 }
 
 fn part_beside(bin: &Path, name: &str) -> Option<PathBuf> {

@@ -98,6 +98,8 @@ pub mod environment {
     pub const MPI_ABI: &str = "PCM_MPI_ABI";
     /// Its value for the standard ABI of MPI-5.
     pub const MPI_ABI_STANDARD: &str = "standard";
+    /// Its value for Open MPI.
+    pub const MPI_ABI_OPEN_MPI: &str = "openmpi";
     /// How many checkpoints of one run are kept.
     pub const CHECKPOINT_KEEP: &str = "PCM_CHECKPOINT_KEEP";
 }

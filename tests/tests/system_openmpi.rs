@@ -1,16 +1,16 @@
 //! Programs of Open MPI under its own launcher, with libpcm in front of MPI: they do what they do without it. Daemons
 //! do not start them yet.
 
-use std::{process::Command, time::Duration};
+use std::{fs, process::Command, time::Duration};
 use tests::{
     binaries::{built, mpiexec},
-    cluster::LIMIT,
+    cluster::{Cluster, LIMIT},
     conformance::read,
     conformance_runs::{CHECKS_MIN, RANKS, ROUND_MAX},
     example::{for_python, source},
     heat2d::{Closing, Plate},
     limited,
-    open_mpi::{With, compiled, launcher},
+    open_mpi::{With, compiled, launcher, prefix},
 };
 
 const PLATE: Plate = Plate {
@@ -44,15 +44,81 @@ fn a_malleable_program_and_a_plain_one_compute_what_they_should_on_any_number_of
 /// not libpcm's either.
 #[test]
 fn a_program_in_python_finds_the_mpi_that_mpi4py_loads() {
-    let Some(variables) = for_python() else { return };
     for program in ["heat2d/heat2d_plain.py", "heat2d/heat2d.py"] {
-        let mut run = launcher("2", With::Preload);
-        run.args(["-x", "MPI4PY_MPIABI=openmpi"]);
-        for (name, value) in variables.iter().filter(|(name, _)| name.starts_with("PYTHON")) {
-            run.arg("-x").arg(format!("{name}={}", value.display()));
-        }
-        assert_right(run.arg("python3").arg(source(program)), 2);
+        let Some(mut python) = python() else { return };
+        assert_right(python.arg(source(program)), 2);
     }
+}
+
+/// Python on two ranks, with libpcm in front of it.
+fn python() -> Option<Command> {
+    let variables = for_python()?;
+    let mut run = launcher("2", With::Preload);
+    run.args(["-x", "MPI4PY_MPIABI=openmpi"]);
+    for (name, value) in variables.iter().filter(|(name, _)| name.starts_with("PYTHON")) {
+        run.arg("-x").arg(format!("{name}={}", value.display()));
+    }
+    run.arg("python3");
+    Some(run)
+}
+
+/// Without mpi4py: the package calls MPI itself.
+#[test]
+fn the_package_for_python_knows_rank_and_size() {
+    let Some(mut python) = python() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = folder.path().join("ranks.py");
+    fs::write(&script, "import pcm\nprint(f'{pcm.rank()} of {pcm.size()}')\n").expect("a script");
+    let outcome = limited::run(python.arg(script), LIMIT);
+    assert!(outcome.status.success(), "{outcome:?}");
+    let mut lines: Vec<&str> = outcome.stdout.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["0 of 2", "1 of 2"]);
+}
+
+#[test]
+fn pcmcc_links_the_libpcm_for_the_mpi_of_its_compiler() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("heat2d");
+    let mut compile = Command::new(built("pcmcc"));
+    compile.env("MPICC", prefix().join("bin/mpicc"));
+    compile
+        .args(["-std=gnu11", "-O2", "-ffp-contract=off", "-o"])
+        .arg(&program);
+    let outcome = limited::run(compile.arg(source("heat2d/heat2d.c")).arg("-lm"), LIMIT);
+    assert!(outcome.status.success(), "{outcome:?}");
+    assert_right(launcher("2", With::Nothing).arg(program), 2);
+}
+
+/// The line of `pcmctl run` about a job that daemons cannot start.
+const NOT_YET: &str = "calls Open MPI, which daemons cannot start yet";
+
+#[test]
+fn pcmctl_refuses_to_run_a_program_of_open_mpi_with_one_line() {
+    let cluster = Cluster::up(1);
+    let program = compiled("examples/heat2d/heat2d-plain.c", cluster.files(), false);
+    let program = program.to_str().expect("a path");
+    let shell = ["sh", "-c", "exec \"$0\" --iterations 3", program];
+    let refused = |words: &[&str], abi: &[&str]| {
+        let mut run = cluster.pcmctl(&["run", "-n", "2", "--"]);
+        run.args(words).env_remove("PCM_MPI");
+        run.env("LD_LIBRARY_PATH", prefix().join("lib"));
+        let outcome = limited::run(run.envs(abi.iter().map(|abi| ("PCM_MPI_ABI", abi))), LIMIT);
+        assert!(!outcome.status.success(), "{outcome:?}");
+        outcome
+    };
+    for outcome in [refused(&[program], &[]), refused(&shell, &["openmpi"])] {
+        assert_eq!(outcome.status.code(), Some(2), "{outcome:?}");
+        assert!(outcome.stderr.contains(NOT_YET), "{outcome:?}");
+        assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:?}");
+    }
+    // Its file does not say so: libpcm does, in MPI_Init.
+    let late = refused(&shell, &[]);
+    assert!(
+        late.stderr.contains("was compiled for Open MPI") && late.stderr.contains("PCM_MPI_ABI=openmpi"),
+        "{late:?}"
+    );
+    cluster.down();
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn programs() -> Finding {
 fn libraries(part: impl Fn(&str) -> Option<PathBuf>) -> Finding {
     const NAME: &str = "libpcm";
     const INSTALL: &str = "install all parts from the same build";
-    for abi in [Abi::Mpich, Abi::Standard] {
+    for abi in Abi::ALL {
         let name = abi.libpcm();
         let Some(file) = part(name) else {
             let found = format!("{name} is not beside pcmctl");
@@ -96,7 +96,7 @@ fn libraries(part: impl Fn(&str) -> Option<PathBuf>) -> Finding {
             return Finding::broken(NAME, found, INSTALL);
         }
     }
-    Finding::ok(NAME, "libpcm.so and libpcm_abi.so beside pcmctl")
+    Finding::ok(NAME, "libpcm.so, libpcm_abi.so and libpcm_openmpi.so beside pcmctl")
 }
 
 fn cpus() -> Finding {
@@ -335,6 +335,8 @@ mod tests {
         fs::write(folder.path().join("libpcm_abi.so"), "text").unwrap();
         assert!(found().found.ends_with("but no library"));
         make("libpcm_abi.so", "libpcm_abi.so.0");
+        assert!(found().found.contains("libpcm_openmpi.so is not beside"));
+        make("libpcm_openmpi.so", "libpcm_openmpi.so.0");
         assert_eq!(found().verdict, Verdict::Ok);
     }
 

@@ -230,7 +230,7 @@ mod tests {
             ("libmpich.so.12", Ok(Abi::Mpich)),
             ("libmpi_cray.so.12", Ok(Abi::Mpich)),
             ("libmpi_abi.so.1", Ok(Abi::Standard)),
-            ("libmpi.so.40", Err("was compiled for Open MPI (libmpi.so.40)")),
+            ("libmpi.so.40", Ok(Abi::OpenMpi)),
             (
                 "libmpi_abi.so.0",
                 Err("for a draft of the standard ABI (libmpi_abi.so.0)"),

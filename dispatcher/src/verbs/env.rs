@@ -21,7 +21,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, _cluster: &ClusterDir) -> Result<i32, Failure> {
     let flags = BuildFlags::find(Language::C)?;
     let mpicc = flags.compiler.display().to_string();
-    let link = flags.link(flags.is_for_standard_abi(&[]));
+    let link = flags.link(flags.abi(&[]));
     let compile = flags.compile();
     if args.json {
         let document = serde_json::json!({"PCM_CFLAGS": compile, "PCM_LIBS": link, "MPICC": mpicc});

@@ -29,5 +29,6 @@ pub fn libraries_in_front() -> InFront {
     InFront {
         mpich: beside("libpcm.so"),
         standard: beside("libpcm_abi.so"),
+        open_mpi: beside("libpcm_openmpi.so"),
     }
 }

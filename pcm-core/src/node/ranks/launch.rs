@@ -38,12 +38,17 @@ pub struct InFront {
     pub mpich: Option<PathBuf>,
     /// For those of the standard ABI.
     pub standard: Option<PathBuf>,
+    /// For those of Open MPI.
+    pub open_mpi: Option<PathBuf>,
 }
 
 impl InFront {
     fn of(&self, spec: &JobSpec) -> Option<&Path> {
-        let is_standard = user(spec, names::MPI_ABI).is_some_and(|abi| abi == names::MPI_ABI_STANDARD);
-        let library = if is_standard { &self.standard } else { &self.mpich };
+        let library = match user(spec, names::MPI_ABI).as_deref() {
+            Some(names::MPI_ABI_STANDARD) => &self.standard,
+            Some(names::MPI_ABI_OPEN_MPI) => &self.open_mpi,
+            _ => &self.mpich,
+        };
         library.as_deref()
     }
 }
@@ -265,16 +270,18 @@ mod tests {
     }
 
     #[test]
-    fn a_program_of_the_standard_abi_gets_the_library_for_it() {
+    fn a_program_of_another_abi_gets_the_library_for_it() {
         let libraries = InFront {
             mpich: Some("/p/libpcm.so".into()),
             standard: Some("/p/libpcm_abi.so".into()),
+            open_mpi: Some("/p/libpcm_openmpi.so".into()),
         };
         let mut spec = crate::node::layout_request::tests::spec();
         for (abi, expected) in [
             (None, "/p/libpcm.so"),
             (Some("mpich"), "/p/libpcm.so"),
             (Some("standard"), "/p/libpcm_abi.so"),
+            (Some("openmpi"), "/p/libpcm_openmpi.so"),
         ] {
             spec.env = abi
                 .map(|abi| (b"PCM_MPI_ABI".to_vec(), abi.into()))
