@@ -37,6 +37,8 @@ pub(super) struct Elf {
     pub(super) needed: Vec<String>,
     /// Where it wants them searched, `$ORIGIN` replaced.
     pub(super) run_paths: Vec<PathBuf>,
+    /// Whether these come after the folders of the user's environment: those of the newer kind do.
+    pub(super) are_run_paths_late: bool,
 }
 
 impl Elf {
@@ -57,6 +59,7 @@ impl Elf {
             own_name: None,
             needed,
             run_paths,
+            are_run_paths_late: false,
         };
         elf.read_dynamic(path)?;
         Ok(Some(elf))
@@ -110,7 +113,10 @@ impl Elf {
             match tag {
                 DYNAMIC_NEEDED => self.needed.push(String::from_utf8_lossy(name).into_owned()),
                 DYNAMIC_OWN_NAME => self.own_name = Some(String::from_utf8_lossy(name).into_owned()),
-                DYNAMIC_RPATH | DYNAMIC_RUNPATH => self.run_paths.extend(folders(name, origin)),
+                DYNAMIC_RPATH | DYNAMIC_RUNPATH => {
+                    self.run_paths.extend(folders(name, origin));
+                    self.are_run_paths_late |= tag == DYNAMIC_RUNPATH;
+                }
                 _ => {}
             }
         }

@@ -119,9 +119,13 @@ fn has_mpi_inside(elf: &Elf) -> io::Result<bool> {
 
 /// Where the loader looks for the libraries of a program.
 fn folders(program: &Elf, search: Option<OsString>) -> Vec<PathBuf> {
-    let searched: Vec<PathBuf> = search.iter().flat_map(env::split_paths).collect();
+    let mut first = program.run_paths.clone();
+    let mut second: Vec<PathBuf> = search.iter().flat_map(env::split_paths).collect();
+    if program.are_run_paths_late {
+        std::mem::swap(&mut first, &mut second);
+    }
     let usual = FOLDERS.map(PathBuf::from);
-    program.run_paths.iter().cloned().chain(searched).chain(usual).collect()
+    first.into_iter().chain(second).chain(usual).collect()
 }
 
 fn in_one_of(folders: &[PathBuf], library: &str) -> Option<PathBuf> {
@@ -269,6 +273,25 @@ mod tests {
         }
         let linked = judged(&there, None).expect("nothing was looked for");
         assert_eq!(linked.map(|linked| linked.abi), Some(Abi::Mpich));
+    }
+
+    /// A program's MPI is looked for as the loader does.
+    #[test]
+    fn a_run_path_of_the_newer_kind_comes_after_the_environment() {
+        let (own, other) = (
+            tempfile::tempdir().expect("a folder"),
+            tempfile::tempdir().expect("a folder"),
+        );
+        let [own, other] = [&own, &other].map(|folder| folder.path().canonicalize().expect("a folder"));
+        for folder in [&own, &other] {
+            library(folder, "libmpi.so.40", MPI, &[]);
+        }
+        for (kind, expected) in [("-Wl,--enable-new-dtags", &other), ("-Wl,--disable-new-dtags", &own)] {
+            let program = made(&own, "program", CALLS, &["-l:libmpi.so.40", "-Wl,-rpath,$ORIGIN", kind]);
+            let linked = judged(&program, Some(other.as_os_str().to_owned()));
+            let found = linked.expect("one MPI").and_then(|linked| linked.found);
+            assert_eq!(found, Some(expected.join("libmpi.so.40")), "{kind}");
+        }
     }
 
     #[test]
