@@ -15,7 +15,7 @@ use pcm_proto::method::Method;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
@@ -26,6 +26,9 @@ const PROGRAM: &str = "pcm-moving";
 
 /// Gigabytes on a loaded machine take their time to be filled, and to be checked after each change.
 const READY_WITHIN: Duration = Duration::from_secs(120);
+
+/// A job whose program has ended is over so soon.
+const OVER_WITHIN: Duration = Duration::from_secs(5);
 
 /// How often it is asked whether all ranks iterate.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -153,11 +156,46 @@ impl Job {
     fn check_that_it_runs(&mut self) -> Result<(), Failure> {
         match self.run.try_wait() {
             Ok(None) => Ok(()),
-            Ok(Some(status)) => Err(Failure::broken(format!(
-                "the program ended before the bench was over ({status}): give it more iterations, or fewer --rounds"
-            ))),
+            Ok(Some(status)) => Err(over(status)),
             Err(error) => Err(Failure::system(format!("cannot watch pcmctl run: {error}"))),
         }
+    }
+
+    /// Why a change failed: the program may have ended meanwhile.
+    async fn reason(&mut self, failure: Failure) -> Failure {
+        match timeout(OVER_WITHIN, self.run.wait()).await {
+            Ok(Ok(status)) => over(status),
+            _ => failure,
+        }
+    }
+
+    async fn change(&mut self, from: u32, to: u32, method: Option<Method>) -> Result<Change, Failure> {
+        self.check_that_it_runs()?;
+        for row in self.rows().await? {
+            self.forget_peak(row.pid);
+        }
+        let change = match to > from {
+            true => LayoutChange::Expand { to, nodes: Vec::new() },
+            false => LayoutChange::Shrink { to },
+        };
+        let request = ControlToDaemon::Reconfigure {
+            job: self.id,
+            change,
+            mode: ModeWanted::Live,
+            cause: "pcmctl bench".to_owned(),
+            method,
+        };
+        let done = match self.link.ask(request, DONE_WITHIN).await? {
+            DaemonToControl::Reconfigured(done) => *done,
+            other => return Err(Failure::unexpected("Reconfigure", &other)),
+        };
+        self.hear_that_all_is_right(to).await?;
+        let rows = self.rows().await?;
+        let peaks = rows.into_iter().filter_map(|row| self.peak_kib(row.pid));
+        Ok(Change {
+            peak_kib: peaks.max().unwrap_or(0),
+            done,
+        })
     }
 
     async fn rows(&mut self) -> Result<Vec<RankStatus>, Failure> {
@@ -195,32 +233,10 @@ impl ChangingJob for Job {
     type Failure = Failure;
 
     async fn resize(&mut self, from: u32, to: u32, method: Option<Method>) -> Result<Change, Failure> {
-        self.check_that_it_runs()?;
-        for row in self.rows().await? {
-            self.forget_peak(row.pid);
+        match self.change(from, to, method).await {
+            Ok(change) => Ok(change),
+            Err(failure) => Err(self.reason(failure).await),
         }
-        let change = match to > from {
-            true => LayoutChange::Expand { to, nodes: Vec::new() },
-            false => LayoutChange::Shrink { to },
-        };
-        let request = ControlToDaemon::Reconfigure {
-            job: self.id,
-            change,
-            mode: ModeWanted::Live,
-            cause: "pcmctl bench".to_owned(),
-            method,
-        };
-        let done = match self.link.ask(request, DONE_WITHIN).await? {
-            DaemonToControl::Reconfigured(done) => *done,
-            other => return Err(Failure::unexpected("Reconfigure", &other)),
-        };
-        self.hear_that_all_is_right(to).await?;
-        let rows = self.rows().await?;
-        let peaks = rows.into_iter().filter_map(|row| self.peak_kib(row.pid));
-        Ok(Change {
-            peak_kib: peaks.max().unwrap_or(0),
-            done,
-        })
     }
 
     async fn end(mut self) -> Result<(), Failure> {
@@ -256,6 +272,12 @@ async fn begun(link: &mut Link, name: &str, run: &mut Child) -> Result<JobId, Fa
     Err(Failure::deadline(format!(
         "the bench's job was not accepted within {READY_WITHIN:?}"
     )))
+}
+
+fn over(status: ExitStatus) -> Failure {
+    Failure::broken(format!(
+        "the program ended before the bench was over ({status}): give it more iterations, or fewer --rounds"
+    ))
 }
 
 fn own_path() -> Result<PathBuf, Failure> {

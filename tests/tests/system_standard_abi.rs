@@ -175,7 +175,7 @@ fn a_program_behind_a_script_is_told_which_word_it_needs() {
     assert_eq!(told.stdout.lines().collect::<Vec<_>>(), [expected.as_str(); 2]);
     let unknown = in_a_shell(&cluster, &program, Some("another"));
     assert!(
-        unknown.status.code() == Some(2) && unknown.stderr.contains("mpich or standard"),
+        unknown.status.code() == Some(2) && unknown.stderr.contains("mpich, standard or openmpi"),
         "{unknown:?}"
     );
     // One library for a program of one ABI, the other one named for it.
