@@ -235,7 +235,7 @@ fn programs(context: &Context) -> Result<Report, Failure> {
         let mut times = WAYS.map(|(way, ..)| Samples::new(format!("{name}, {way}"), "s"));
         for round in 0..rounds {
             for (series, (_, policy, is_wide)) in times.iter_mut().zip(WAYS) {
-                // One rank on each of the first nodes: left to the daemons, all may begin at one site.
+                // One rank on each of the first nodes: left to the daemons, all begin at one site more often.
                 let mut command = cluster.pcmctl(&["run", "-n", &RANKS.to_string(), "--ppn", "1"]);
                 command.args(["--quiet", "--policy", policy]);
                 if !is_wide {
