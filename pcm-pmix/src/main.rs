@@ -1,0 +1,5 @@
+//! The process: orders on standard input, reports on standard output.
+
+fn main() {
+    std::process::exit(pcm_pmix::run());
+}

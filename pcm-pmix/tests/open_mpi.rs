@@ -1,0 +1,137 @@
+//! Ranks of a stock Open MPI 5 under the helper process: they start, add, meet, and hear of a rank that was killed.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod harness;
+
+use harness::{Helper, LIMIT, Ranks, compiled, libpmix, open_mpi};
+use pcm_pmix::Report;
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+#[test]
+fn two_and_four_ranks_start_add_and_end() {
+    let Some(open_mpi) = open_mpi() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let program = compiled(&open_mpi, "sum.c", folder.path());
+    let mut helper = Helper::serving(&libpmix(&open_mpi), "a");
+    for (name, size) in [("two", 2), ("four", 4)] {
+        let begun = Instant::now();
+        let mut ranks = helper.start(name, size, &program, &[]);
+        ranks.wait_all();
+        eprintln!("{size} ranks in {:?}", begun.elapsed());
+        for rank in 0..size {
+            let sum = size * (size + 1) / 2;
+            assert_eq!(
+                ranks.output(rank as usize),
+                format!("rank {rank} of {size} sum {sum}\n")
+            );
+            for is_end in [false, true] {
+                helper.expect(|report| match report {
+                    Report::Connected { process } => !is_end && process.namespace == name && process.rank == rank,
+                    Report::Finalized { process } => is_end && process.namespace == name && process.rank == rank,
+                    _ => false,
+                });
+            }
+        }
+    }
+    assert_eq!(helper.close(), Some(0));
+}
+
+/// Milliseconds that a rank says the meeting took.
+fn met_in(output: &str) -> f64 {
+    let (_, said) = output.split_once("met in ").unwrap();
+    said.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn two_worlds_meet_and_add_as_one_and_again_with_others() {
+    let Some(open_mpi) = open_mpi() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let program = compiled(&open_mpi, "meet.c", folder.path());
+    let mut helper = Helper::serving(&libpmix(&open_mpi), "a");
+    for round in 0..2 {
+        let port = folder.path().join(format!("port{round}"));
+        let port = port.to_str().unwrap();
+        let mut one = helper.start(&format!("one{round}"), 2, &program, &["accept", port]);
+        let mut other = helper.start(&format!("other{round}"), 3, &program, &["connect", port]);
+        one.wait_all();
+        other.wait_all();
+        let outputs = [(&one, 0), (&one, 1), (&other, 0), (&other, 1), (&other, 2)];
+        for (rank, (world, of_world)) in outputs.into_iter().enumerate() {
+            let output = world.output(of_world);
+            let expected = format!("rank {rank} of 5 sum 15 met in ");
+            assert!(output.starts_with(&expected), "{output}");
+            eprintln!("rank {rank} met in {} ms", met_in(&output));
+        }
+    }
+    assert_eq!(helper.close(), Some(0));
+}
+
+/// Kills one of three that add without end; how long the others take to end.
+fn killed(open_mpi: &Path, settings: &[(&str, &str)]) -> (Duration, Ranks, Helper) {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compiled(open_mpi, "go_on.c", folder.path());
+    let mut helper = Helper::serving(&libpmix(open_mpi), "a");
+    let mut ranks = helper.start_with("w", 3, &program, &[], settings);
+    ranks.until_said(0, "going on");
+    let begun = Instant::now();
+    ranks.kill(1);
+    helper.ended("w", 1);
+    for rank in [0, 2] {
+        let status = ranks.wait(rank, LIMIT);
+        assert!(!status.success(), "rank {rank}: {}", ranks.output(rank));
+    }
+    (begun.elapsed(), ranks, helper)
+}
+
+#[test]
+fn ranks_whose_mate_is_killed_end_with_an_error() {
+    let Some(open_mpi) = open_mpi() else { return };
+    let (took, ranks, mut helper) = killed(&open_mpi, &[]);
+    eprintln!("without fault tolerance they end after {took:?}: {}", ranks.output(0));
+    assert_eq!(helper.close(), Some(0));
+}
+
+#[test]
+fn ranks_with_fault_tolerance_hear_that_their_mate_was_killed() {
+    let Some(open_mpi) = open_mpi() else { return };
+    let (took, ranks, mut helper) = killed(&open_mpi, &[("OMPI_MCA_mpi_ft_enable", "1")]);
+    for rank in [0, 2] {
+        let output = ranks.output(rank);
+        assert!(output.contains("process failed"), "{output}");
+    }
+    helper.expect(|report| matches!(report, Report::Aborted { process, status: 3, .. } if process.namespace == "w"));
+    eprintln!("with fault tolerance they end after {took:?}");
+    assert_eq!(helper.close(), Some(0));
+}
+
+#[test]
+fn a_library_that_is_no_libpmix_is_named_in_one_error() {
+    let mut helper = Helper::idle("a");
+    let serve = helper.serve(Path::new("/nowhere/libpmix.so.2"));
+    helper.order(&serve);
+    let failed = helper.expect(|report| matches!(report, Report::Failed { .. }));
+    let Report::Failed { reason } = failed else { panic!() };
+    assert!(
+        reason.starts_with("/nowhere/libpmix.so.2 cannot be loaded as the job's libpmix: "),
+        "{reason}"
+    );
+    assert_eq!(helper.close(), Some(1));
+}
+
+#[test]
+fn ranks_end_when_the_helper_is_killed() {
+    let Some(open_mpi) = open_mpi() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let program = compiled(&open_mpi, "go_on.c", folder.path());
+    let mut helper = Helper::serving(&libpmix(&open_mpi), "a");
+    let mut ranks = helper.start("w", 2, &program, &[]);
+    ranks.until_said(0, "going on");
+    helper.kill();
+    for rank in [0, 1] {
+        let status = ranks.wait(rank, LIMIT);
+        assert!(!status.success(), "rank {rank}: {}", ranks.output(rank));
+    }
+}
