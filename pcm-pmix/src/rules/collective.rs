@@ -131,8 +131,13 @@ impl Collectives {
         let is_under_way = self.under_way.contains_key(&key);
         let begun = self.rounds.get(&(key.kind.clone(), key.members.clone()));
         if !is_under_way && begun.is_some_and(|begun| key.round < *begun) {
-            // It ended without this node, whose time was over.
-            let message = key.out(Err(Status(PMIX_ERR_TIMEOUT)));
+            // It ended without this node.
+            let reason = if lost.is_empty() {
+                PMIX_ERR_TIMEOUT
+            } else {
+                PMIX_ERR_LOST_CONNECTION
+            };
+            let message = key.out(Err(Status(reason)));
             return vec![Step::Tell { node, message }];
         }
         let operation = self.under_way.entry(key.clone()).or_default();

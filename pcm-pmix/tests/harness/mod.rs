@@ -148,16 +148,22 @@ impl Helper {
 
     /// Registers a namespace with all its ranks here.
     pub(crate) fn register(&mut self, name: &str, size: u32) -> Vec<Environment> {
-        self.order(&Order::Register(Namespace {
+        let place = Place {
+            node: self.node.clone(),
+            host: self.node.as_str().to_owned(),
+            ranks: (0..size).collect(),
+        };
+        self.registered(&Namespace {
             name: name.to_owned(),
-            places: vec![Place {
-                node: self.node.clone(),
-                host: self.node.as_str().to_owned(),
-                ranks: (0..size).collect(),
-            }],
+            places: vec![place],
             universe: size + 16,
             parent: None,
-        }));
+        })
+    }
+
+    /// What the ranks of a namespace that are here need in their environment.
+    pub(crate) fn registered(&mut self, namespace: &Namespace) -> Vec<Environment> {
+        self.order(&Order::Register(namespace.clone()));
         let report = self.expect(|report| matches!(report, Report::Registered { .. } | Report::Refused { .. }));
         match report {
             Report::Registered { environments, .. } => environments,
@@ -181,6 +187,18 @@ impl Helper {
     ) -> Ranks {
         let environments = self.register(name, size);
         assert_eq!(environments.len(), size as usize);
+        self.start_all(name, environments, program, arguments, settings)
+    }
+
+    /// Starts a rank for each environment.
+    pub(crate) fn start_all(
+        &self,
+        name: &str,
+        environments: Vec<Environment>,
+        program: &Path,
+        arguments: &[&str],
+        settings: &[(&str, &str)],
+    ) -> Ranks {
         let output = self.folder.path().join(format!("output-{name}"));
         fs::create_dir_all(&output).unwrap();
         let mut ranks = Ranks {
@@ -284,6 +302,11 @@ impl Ranks {
                 self.output(rank)
             );
         }
+    }
+
+    pub(crate) fn are_over(&mut self) -> bool {
+        let is_over = |rank: &mut Rank| rank.child.try_wait().unwrap().is_some();
+        self.all.iter_mut().all(is_over)
     }
 
     pub(crate) fn output(&self, rank: usize) -> String {
