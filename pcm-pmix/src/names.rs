@@ -58,7 +58,7 @@ pub enum Value {
     Text(#[serde(with = "serde_bytes")] Vec<u8>),
     Bytes(#[serde(with = "serde_bytes")] Vec<u8>),
     Process(Process),
-    /// All types of at most eight bytes without a pointer: the type, and the bits as the first eight bytes of the union.
+    /// All types of at most eight bytes without a pointer: the type, and the bits that the union begins with.
     Number {
         kind: pmix_data_type_t,
         bits: u64,

@@ -4,7 +4,7 @@
 mod harness;
 
 use harness::{Helper, LIMIT, Ranks, compiled, libpmix, open_mpi};
-use pcm_pmix::Report;
+use pcm_pmix::{Order, Process, Report};
 use std::{
     path::Path,
     time::{Duration, Instant},
@@ -134,4 +134,72 @@ fn ranks_end_when_the_helper_is_killed() {
         let status = ranks.wait(rank, LIMIT);
         assert!(!status.success(), "rank {rank}: {}", ranks.output(rank));
     }
+}
+
+#[test]
+fn a_rank_spawns_children_that_the_parent_of_the_helper_starts() {
+    let Some(open_mpi) = open_mpi() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let program = compiled(&open_mpi, "spawn.c", folder.path());
+    let mut helper = Helper::serving(&libpmix(&open_mpi), "a");
+    let mut ranks = helper.start("w", 1, &program, &[]);
+    let asked = helper.expect(|report| matches!(report, Report::SpawnAsked { .. }));
+    let Report::SpawnAsked {
+        number,
+        process,
+        commands,
+    } = asked
+    else {
+        panic!()
+    };
+    assert_eq!((&process, commands.len()), (&Process::new("w", 0), 1));
+    let command = &commands[0];
+    assert_eq!(command.processes, 2);
+    assert!(command.program.ends_with(b"spawn"), "{command:?}");
+    let arguments: Vec<&str> = command.arguments[1..]
+        .iter()
+        .map(|text| std::str::from_utf8(text).unwrap())
+        .collect();
+    assert_eq!(arguments, ["child", "of mine"]);
+    let environments = helper.register_spawned("children", 2, Some(process));
+    let variables = command
+        .environment
+        .iter()
+        .map(|text| std::str::from_utf8(text).unwrap());
+    let variables: Vec<(&str, &str)> = variables.filter_map(|text| text.split_once('=')).collect();
+    let mut children = helper.start_all("children", environments, &program, &arguments, &variables);
+    let outcome = Ok("children".to_owned());
+    helper.order(&Order::SpawnAnswer { number, outcome });
+    ranks.wait_all();
+    children.wait_all();
+    assert_eq!(ranks.output(0), "parent rank 0 of 3 sum 6\n");
+    for rank in [0, 1] {
+        assert_eq!(children.output(rank), format!("of mine rank {} of 3 sum 6\n", rank + 1));
+    }
+}
+
+#[test]
+fn what_is_forgotten_leaves_no_file_and_its_name_can_be_used_again() {
+    let Some(open_mpi) = open_mpi() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let program = compiled(&open_mpi, "sum.c", folder.path());
+    let mut helper = Helper::serving(&libpmix(&open_mpi), "a");
+    for _ in 0..2 {
+        let mut ranks = helper.start("w", 2, &program, &[]);
+        ranks.wait_all();
+        assert!(helper.folder().join("w").is_dir());
+        let namespace = "w".to_owned();
+        helper.order(&Order::Forget { namespace });
+    }
+    // Orders are carried out in order.
+    helper.register("last", 1);
+    assert!(!helper.folder().join("w").exists());
+    assert_eq!(helper.close(), Some(0));
+    let left = std::fs::read_dir(helper.folder()).unwrap().flatten();
+    let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+    let of_libpmix: Vec<_> = left
+        .iter()
+        .filter(|name| name.to_string_lossy().starts_with("pmix"))
+        .collect();
+    assert!(of_libpmix.is_empty(), "{left:?}");
 }

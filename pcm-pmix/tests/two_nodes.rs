@@ -93,7 +93,7 @@ fn worlds_of_two_nodes_meet() {
     let [mut a, mut b] = nodes.start("one", [&[0], &[1]], &program, &["accept", port]);
     let [mut c, mut d] = nodes.start("other", [&[], &[0, 1]], &program, &["connect", port]);
     nodes.carry_until_over(&mut [&mut a, &mut b, &mut c, &mut d]);
-    [&mut a, &mut b, &mut d].map(Ranks::wait_all);
+    [&mut a, &mut b, &mut d].into_iter().for_each(Ranks::wait_all);
     assert!(b.output(0).starts_with("rank 1 of 4 sum 10 met in "), "{}", b.output(0));
     assert!(d.output(1).starts_with("rank 3 of 4 sum 10 met in "), "{}", d.output(1));
 }

@@ -17,7 +17,10 @@ const MAJOR: &str = "5.";
 /// Why a library cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
-    #[error("{} cannot be loaded as the job's libpmix: {reason}; name the libpmix.so.2 of the job's Open MPI", path.display())]
+    #[error(
+        "{} cannot be loaded as the job's libpmix: {reason}; name the libpmix.so.2 of the job's Open MPI",
+        path.display()
+    )]
     NotLoaded { path: PathBuf, reason: String },
     #[error("{} is no libpmix of a server: it has no {function}", path.display())]
     Lacking { path: PathBuf, function: String },

@@ -6,7 +6,6 @@ use crate::names::Process;
 use pcm_proto::ids::NodeName;
 use std::{collections::BTreeMap, time::Duration};
 
-/// Who answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     Node(NodeName),

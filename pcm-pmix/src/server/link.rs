@@ -25,7 +25,7 @@ pub(super) enum Input {
     Closed {
         reason: Option<String>,
     },
-    /// libpmix calls.
+    /// A call of libpmix, which waits for its answer.
     Called {
         waiting: Waiting,
         upcall: Upcall,

@@ -148,6 +148,11 @@ impl Helper {
 
     /// Registers a namespace with all its ranks here.
     pub(crate) fn register(&mut self, name: &str, size: u32) -> Vec<Environment> {
+        self.register_spawned(name, size, None)
+    }
+
+    /// As [`Self::register`], for a namespace that a process asked for.
+    pub(crate) fn register_spawned(&mut self, name: &str, size: u32, parent: Option<Process>) -> Vec<Environment> {
         let place = Place {
             node: self.node.clone(),
             host: self.node.as_str().to_owned(),
@@ -157,7 +162,7 @@ impl Helper {
             name: name.to_owned(),
             places: vec![place],
             universe: size + 16,
-            parent: None,
+            parent,
         })
     }
 
