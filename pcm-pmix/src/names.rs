@@ -24,7 +24,7 @@ impl Process {
         Self::new(namespace, PMIX_RANK_WILDCARD)
     }
 
-    /// Whether it is that process, or stands for all of its namespace.
+    /// Whether it is that process, or means all of its namespace.
     pub fn includes(&self, other: &Self) -> bool {
         self.namespace == other.namespace && (self.rank == other.rank || self.rank == PMIX_RANK_WILDCARD)
     }

@@ -1,4 +1,4 @@
-//! What processes published, and who waits for what is not there yet. One node keeps it for all.
+//! What processes published, and lookups that wait for what is not there yet. One node keeps it for all.
 
 use crate::{
     bindings::numbers::{PMIX_ERR_DUPLICATE_KEY, PMIX_ERR_NOT_FOUND, PMIX_ERR_TIMEOUT, PMIX_SUCCESS},
@@ -41,7 +41,7 @@ impl<A> Directory<A> {
         }
     }
 
-    /// Takes all values or none; who waited for them.
+    /// Takes all values or none; the lookups that waited for them.
     pub(super) fn publish(
         &mut self,
         publisher: &Process,

@@ -19,7 +19,7 @@ use std::{collections::BTreeMap, time::Duration};
 /// processes that connect.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// Who looked something up.
+/// The origin of a request to the directory or to libpmix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Asker {
     Here(Ticket),

@@ -12,7 +12,7 @@ use std::{
     fs::File,
     io::{self, Read, Write},
     os::fd::AsFd,
-    sync::mpsc::{self, Receiver, SyncSender},
+    sync::mpsc::{self, Receiver, SyncSender, TrySendError},
     thread,
     time::Duration,
 };
@@ -53,7 +53,7 @@ pub(super) fn inputs() -> (SyncSender<Input>, Receiver<Input>) {
 
 /// Reports on their way to the parent.
 pub(super) struct Reports {
-    to_writer: SyncSender<Report>,
+    to_writer: SyncSender<Vec<u8>>,
     is_written: Receiver<()>,
 }
 
@@ -63,11 +63,11 @@ impl Reports {
         let mine = rustix::io::fcntl_dupfd_cloexec(io::stdout().as_fd(), 3)?;
         rustix::stdio::dup2_stdout(io::stderr().as_fd())?;
         let mut out = File::from(mine);
-        let (to_writer, reports) = mpsc::sync_channel::<Report>(REPORTS_MAX);
+        let (to_writer, reports) = mpsc::sync_channel::<Vec<u8>>(REPORTS_MAX);
         let (written, is_written) = mpsc::sync_channel(1);
         thread::Builder::new().name("reports".into()).spawn(move || {
-            for report in reports {
-                if let Err(error) = write(&mut out, &report) {
+            for frame in reports {
+                if let Err(error) = out.write_all(&frame) {
                     eprintln!("pcm-pmix: cannot report to the parent: {error}");
                     break;
                 }
@@ -78,9 +78,16 @@ impl Reports {
         Ok(Self { to_writer, is_written })
     }
 
-    pub(super) fn send(&self, report: Report) -> Result<(), String> {
-        let sent = self.to_writer.try_send(report);
-        sent.map_err(|error| format!("the parent does not read reports: {error}"))
+    /// Puts a report on its way. An error ends the process: the parent would wait for what it did not get.
+    pub(super) fn send(&self, report: &Report) -> Result<(), String> {
+        let mut frame = Vec::new();
+        encode(FrameKind::Message, report, PAYLOAD_LENGTH_MAX, &mut frame)
+            .map_err(|error| format!("a report fits no frame: {error}"))?;
+        let sent = self.to_writer.try_send(frame);
+        sent.map_err(|error| match error {
+            TrySendError::Full(_) => "the parent does not read reports".to_owned(),
+            TrySendError::Disconnected(_) => "the parent has closed the link for reports".to_owned(),
+        })
     }
 
     /// Writes what is left.
@@ -89,12 +96,6 @@ impl Reports {
         // What the parent has not read by then it will not read.
         _ = self.is_written.recv_timeout(FLUSH_MAX);
     }
-}
-
-fn write(out: &mut File, report: &Report) -> io::Result<()> {
-    let mut frame = Vec::new();
-    encode(FrameKind::Message, report, PAYLOAD_LENGTH_MAX, &mut frame).map_err(io::Error::other)?;
-    out.write_all(&frame)
 }
 
 /// Starts to read orders.

@@ -39,7 +39,7 @@ pub fn run() -> i32 {
         Err(reason) => {
             eprintln!("pcm-pmix: {reason}");
             // Said above already, where the parent does not read.
-            _ = reports.send(Report::Failed { reason });
+            _ = reports.send(&Report::Failed { reason });
             1
         }
     };
@@ -54,7 +54,7 @@ fn serve(reports: &Reports) -> Result<(), String> {
     let order = first_order(&inputs, &watchdog)?;
     let Some(order) = order else { return Ok(()) };
     let library = Library::start(&order, to_process)?;
-    reports.send(Report::Ready {
+    reports.send(&Report::Ready {
         version: library.version.clone(),
     })?;
     let mut server = Server {
@@ -134,7 +134,7 @@ impl Server<'_> {
                     Err(reason) => return self.refuse(format!("register {name}"), reason),
                 };
                 self.handle(Event::Registered(namespace))?;
-                return self.reports.send(report);
+                return self.reports.send(&report);
             }
             Order::Forget { namespace } => {
                 if let Err(reason) = self.library.forget(&namespace) {
@@ -153,7 +153,7 @@ impl Server<'_> {
     }
 
     fn refuse(&self, order: String, reason: String) -> Result<(), String> {
-        self.reports.send(Report::Refused { order, reason })
+        self.reports.send(&Report::Refused { order, reason })
     }
 
     fn handle(&mut self, event: Event) -> Result<(), String> {
@@ -165,7 +165,7 @@ impl Server<'_> {
                         waiting.answer(answer);
                     }
                 }
-                Effect::Report(report) => self.reports.send(report)?,
+                Effect::Report(report) => self.reports.send(&report)?,
                 Effect::Announce { lost } => self.library.announce(&lost),
                 Effect::Fetch { number, process } => self.fetch(number, &process)?,
             }

@@ -27,7 +27,7 @@ use tempfile::TempDir;
 pub(crate) mod skip;
 
 /// How long anything may take that takes less than a second on an idle machine.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 /// The Open MPI of the tests; None where there is none.
 pub(crate) fn open_mpi() -> Option<PathBuf> {

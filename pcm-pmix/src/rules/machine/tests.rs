@@ -105,7 +105,7 @@ impl Nodes {
     }
 
     fn later(&mut self, span: Duration) {
-        self.now = self.now + span;
+        self.now += span;
         for at in self.machines.keys().cloned().collect::<Vec<_>>() {
             self.event(at.as_str(), Event::Later);
         }
