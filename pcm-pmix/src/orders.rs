@@ -16,7 +16,7 @@ pub struct Serve {
     pub library: Vec<u8>,
     /// The node whose ranks are served.
     pub node: NodeName,
-    /// The name of its host, as ranks see it: those of one name share memory.
+    /// What ranks see as the name of its host: each node has its own, also where several are on one machine.
     pub host: String,
     /// A directory of this process alone, for its sockets and the files of libpmix and Open MPI. A socket's path has at
     /// most 107 bytes.
