@@ -27,6 +27,7 @@ pub mod outcome;
 pub mod page;
 pub mod parked;
 pub mod peer;
+pub mod pmix;
 pub mod random;
 pub mod rank_counts;
 pub mod rank_snapshot;

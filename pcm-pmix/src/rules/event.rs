@@ -1,10 +1,8 @@
 //! What the machine takes in and gives out, and what machines of several nodes say to each other.
 
-use crate::{
-    names::{Process, Published, Status, Value},
-    orders::{Namespace, Report, SpawnCommand},
-};
+use crate::names::{Process, Published, Status, Value};
 use pcm_proto::ids::NodeName;
+use pcm_proto::pmix::{Namespace, Report, SpawnCommand};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -138,6 +136,11 @@ pub enum Effect {
         answer: Answer,
     },
     Report(Report),
+    /// The machine of another node hears this.
+    Tell {
+        node: NodeName,
+        message: NodeMessage,
+    },
     /// Processes of this node learn that one is lost.
     Announce {
         lost: Process,

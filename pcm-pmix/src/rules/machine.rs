@@ -10,9 +10,9 @@ use super::{
 use crate::{
     bindings::numbers::{PMIX_ERR_LOST_CONNECTION, PMIX_ERR_NOT_FOUND, PMIX_ERR_TIMEOUT},
     names::{Process, Published, Status},
-    orders::{Report, Serve, SpawnCommand},
 };
 use pcm_proto::ids::NodeName;
+use pcm_proto::pmix::{Report, Serve, SpawnCommand};
 use std::{collections::BTreeMap, time::Duration};
 
 /// How long another node, or the parent for a spawn, may take for an answer. Open MPI itself waits 600 s at most for
@@ -112,12 +112,15 @@ impl Machine {
                 message,
                 victims,
             } => {
-                self.report(Report::Aborted {
-                    process,
-                    status,
-                    message,
-                    victims,
-                });
+                // Open MPI aborts a rank that hears of a lost one: the parent knows of the loss.
+                if !self.namespaces.is_any_lost() {
+                    self.report(Report::Aborted {
+                        process,
+                        status,
+                        message,
+                        victims,
+                    });
+                }
                 self.done(ticket, Status::SUCCESS);
             }
             Upcall::Collective(call) => self.collective(now, ticket, call),
@@ -386,7 +389,7 @@ impl Machine {
     }
 
     fn tell(&mut self, node: NodeName, message: NodeMessage) {
-        self.report(Report::ToNode { node, message });
+        self.effects.push(Effect::Tell { node, message });
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which processes there are, on which nodes, and which of them are lost.
 
-use crate::{names::Process, orders::Namespace};
-use pcm_proto::ids::NodeName;
+use crate::names::Process;
+use pcm_proto::{ids::NodeName, pmix::Namespace};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Default)]
@@ -34,6 +34,10 @@ impl Namespaces {
 
     pub(super) fn is_lost(&self, process: &Process) -> bool {
         self.lost.contains(process)
+    }
+
+    pub(super) fn is_any_lost(&self) -> bool {
+        !self.lost.is_empty()
     }
 
     pub(super) fn node_of(&self, process: &Process) -> Option<&NodeName> {

@@ -14,9 +14,9 @@ use crate::{
         types::pmix_op_cbfunc_t,
     },
     names::{Process, Status, Value},
-    orders::{Environment, Namespace, Serve},
 };
 use pcm_proto::ids::NodeName;
+use pcm_proto::pmix::{Environment, Namespace, Serve};
 use std::{
     ffi::{OsStr, c_char, c_void},
     mem,

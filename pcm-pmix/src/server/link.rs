@@ -4,10 +4,10 @@
 use super::answers::Waiting;
 use crate::{
     names::Status,
-    orders::{Order, Report},
-    rules::Upcall,
+    rules::{NodeMessage, Upcall},
 };
-use pcm_proto::frame::{Decoder, FrameKind, PAYLOAD_LENGTH_MAX, decode, encode};
+use pcm_proto::frame::{Decoder, FrameKind, HEADER_LENGTH, PAYLOAD_LENGTH_MAX, decode, encode};
+use pcm_proto::pmix::{Order, Report};
 use std::{
     fs::File,
     io::{self, Read, Write},
@@ -42,6 +42,9 @@ const INPUTS_MAX: usize = 65_536;
 
 /// Reports that wait at most for a parent that does not read.
 const REPORTS_MAX: usize = 65_536;
+
+/// Longest message to another node: what daemons and frames put around it fits a frame with it.
+const MESSAGE_BYTES_MAX: usize = PAYLOAD_LENGTH_MAX - (16 << 10);
 
 /// How long the last reports may take.
 const FLUSH_MAX: Duration = Duration::from_secs(2);
@@ -96,6 +99,19 @@ impl Reports {
         // What the parent has not read by then it will not read.
         _ = self.is_written.recv_timeout(FLUSH_MAX);
     }
+}
+
+/// A message for the process of another node, as the daemons carry it.
+pub(super) fn sealed(message: &NodeMessage) -> Result<Vec<u8>, String> {
+    let mut frame = Vec::new();
+    encode(FrameKind::Message, message, MESSAGE_BYTES_MAX, &mut frame)
+        .map_err(|error| format!("a message to another node fits no frame: {error}"))?;
+    Ok(frame.split_off(HEADER_LENGTH))
+}
+
+/// A message from the process of another node.
+pub(super) fn opened(message: &[u8]) -> Result<NodeMessage, String> {
+    decode(message).map_err(|error| format!("a message of another node cannot be read: {error}"))
 }
 
 /// Starts to read orders.

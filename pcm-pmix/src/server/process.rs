@@ -9,9 +9,9 @@ use super::{
 };
 use crate::{
     names::Process,
-    orders::{Order, Report, Serve},
     rules::{Effect, Event, Machine, Ticket},
 };
+use pcm_proto::pmix::{Order, Report, Serve};
 use std::{
     collections::BTreeMap,
     sync::mpsc::{Receiver, RecvTimeoutError},
@@ -142,10 +142,18 @@ impl Server<'_> {
                 }
                 Event::Forgotten { namespace }
             }
-            Order::Ended { process } => Event::Ended { process },
+            Order::Ended { process } => {
+                // What the process said before was reported before; its mates may end of what follows.
+                let heard = process.clone();
+                self.reports.send(&Report::Over { process: heard })?;
+                Event::Ended { process }
+            }
             Order::NodeLost { node } => Event::NodeLost { node },
             Order::SpawnAnswer { number, outcome } => Event::SpawnAnswer { number, outcome },
-            Order::FromNode { node, message } => Event::FromNode { node, message },
+            Order::FromNode { node, message } => {
+                let message = link::opened(&message)?;
+                Event::FromNode { node, message }
+            }
             Order::Serve(_) => return self.refuse("serve".to_owned(), "it serves already".to_owned()),
             Order::Stop => return Ok(()),
         };
@@ -166,6 +174,10 @@ impl Server<'_> {
                     }
                 }
                 Effect::Report(report) => self.reports.send(&report)?,
+                Effect::Tell { node, message } => {
+                    let message = link::sealed(&message)?;
+                    self.reports.send(&Report::ToNode { node, message })?;
+                }
                 Effect::Announce { lost } => self.library.announce(&lost),
                 Effect::Fetch { number, process } => self.fetch(number, &process)?,
             }

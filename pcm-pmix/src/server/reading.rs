@@ -13,8 +13,8 @@ use crate::{
         types::{pmix_app_t, pmix_info_t, pmix_proc_t, pmix_value_t},
     },
     names::{Process, Value},
-    orders::SpawnCommand,
 };
+use pcm_proto::pmix::SpawnCommand;
 use std::{
     ffi::{CStr, c_char},
     slice,

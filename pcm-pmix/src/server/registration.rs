@@ -12,9 +12,9 @@ use crate::{
         numbers::{PMIX_BOOL, PMIX_PROC_RANK, PMIX_UINT16, PMIX_UINT32},
     },
     names::Value,
-    orders::{Namespace, Place},
 };
 use pcm_proto::ids::NodeName;
+use pcm_proto::pmix::{Namespace, Place};
 use std::{
     collections::BTreeMap,
     fs, io,

@@ -4,9 +4,9 @@ use super::*;
 use crate::{
     bindings::numbers::{PMIX_ERR_DUPLICATE_KEY, PMIX_ERR_PROC_TERM_WO_SYNC},
     names::Value,
-    orders::{Namespace, Place},
     rules::{Collected, Kind},
 };
+use pcm_proto::pmix::{Namespace, Place};
 use std::collections::VecDeque;
 
 fn node(name: &str) -> NodeName {
@@ -81,7 +81,7 @@ impl Nodes {
         let machine = self.machines.get_mut(&from).unwrap();
         for effect in machine.handle(self.now, event) {
             match effect {
-                Effect::Report(Report::ToNode { node, message }) => {
+                Effect::Tell { node, message } => {
                     self.under_way.push_back((from.clone(), node, message));
                 }
                 other => self.effects.push((at.to_owned(), other)),

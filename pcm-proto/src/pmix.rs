@@ -1,12 +1,60 @@
-//! What the process hears from its parent and says to it: frames of `pcm_proto::frame` on standard input and standard
-//! output, one message each.
+//! What a daemon and the helper process that serves PMIx to its ranks say to each other: frames of [`crate::frame`] on
+//! the helper's standard input and standard output, one message each. Both belong to one installation.
 
-use crate::{
-    names::{Process, Status},
-    rules::NodeMessage,
-};
-use pcm_proto::ids::NodeName;
+use crate::ids::NodeName;
 use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// In place of a rank: all of a namespace (`PMIX_RANK_WILDCARD`).
+pub const RANKS_ALL: u32 = u32::MAX - 1;
+
+/// A process by its namespace, which is a world of a job, and its number in that.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Process {
+    pub namespace: String,
+    pub rank: u32,
+}
+
+impl Process {
+    pub fn new(namespace: impl Into<String>, rank: u32) -> Self {
+        Self {
+            namespace: namespace.into(),
+            rank,
+        }
+    }
+
+    /// All processes of a namespace.
+    pub fn all_of(namespace: impl Into<String>) -> Self {
+        Self::new(namespace, RANKS_ALL)
+    }
+
+    /// Whether it is that process, or means all of its namespace.
+    pub fn includes(&self, other: &Self) -> bool {
+        self.namespace == other.namespace && (self.rank == other.rank || self.rank == RANKS_ALL)
+    }
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.rank == RANKS_ALL {
+            return write!(f, "{}.*", self.namespace);
+        }
+        write!(f, "{}.{}", self.namespace, self.rank)
+    }
+}
+
+/// How something went, as PMIx numbers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Status(pub i32);
+
+impl Status {
+    pub const SUCCESS: Self = Self(0);
+
+    pub fn is_success(self) -> bool {
+        self == Self::SUCCESS
+    }
+}
 
 /// The first order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,7 +126,7 @@ pub enum Order {
     Forget {
         namespace: String,
     },
-    /// A process of this node is over.
+    /// A process of this node is over. Answered by `Over`.
     Ended {
         process: Process,
     },
@@ -94,7 +142,8 @@ pub enum Order {
     /// The process of this kind on another node says something.
     FromNode {
         node: NodeName,
-        message: NodeMessage,
+        #[serde(with = "serde_bytes")]
+        message: Vec<u8>,
     },
     /// The end; so is the end of standard input.
     Stop,
@@ -106,16 +155,16 @@ pub struct SpawnCommand {
     #[serde(with = "serde_bytes")]
     pub program: Vec<u8>,
     /// With the program's name as first.
-    #[serde(with = "pcm_proto::byte_lists::strings")]
+    #[serde(with = "crate::byte_lists::strings")]
     pub arguments: Vec<Vec<u8>>,
     /// Variables as `NAME=value`, those that the request names as attributes included.
-    #[serde(with = "pcm_proto::byte_lists::strings")]
+    #[serde(with = "crate::byte_lists::strings")]
     pub environment: Vec<Vec<u8>>,
     #[serde(with = "serde_bytes")]
     pub directory: Vec<u8>,
     pub processes: u32,
     /// Texts among the attributes, for example hosts.
-    #[serde(with = "pcm_proto::byte_lists::pairs")]
+    #[serde(with = "crate::byte_lists::pairs")]
     pub hints: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -123,7 +172,7 @@ pub struct SpawnCommand {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Environment {
     pub rank: u32,
-    #[serde(with = "pcm_proto::byte_lists::pairs")]
+    #[serde(with = "crate::byte_lists::pairs")]
     pub variables: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -155,8 +204,28 @@ pub enum Report {
         process: Process,
         commands: Vec<SpawnCommand>,
     },
+    /// An `Ended` was taken in: nothing more is heard of that process.
+    Over { process: Process },
     /// For the process of this kind on another node.
-    ToNode { node: NodeName, message: NodeMessage },
+    ToNode {
+        node: NodeName,
+        #[serde(with = "serde_bytes")]
+        message: Vec<u8>,
+    },
     /// This process ends: why it cannot serve.
     Failed { reason: String },
+}
+
+/// What daemons say to each other for helpers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PmixMessage {
+    /// For the helper; only that looks inside.
+    Letter {
+        /// Counts the letters to a node from 1.
+        number: u64,
+        #[serde(with = "serde_bytes")]
+        bytes: Vec<u8>,
+    },
+    /// Letters up to this one have come.
+    Heard { number: u64 },
 }
