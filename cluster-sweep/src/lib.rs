@@ -5,12 +5,15 @@
 
 pub mod left;
 
+use pcm_core::node::pmix::folder;
 use pcm_core::pmi::segment::is_of_mpi;
 use proc_files::{Environment, MappedFile, ProcessStat};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, statat};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -86,7 +89,22 @@ pub fn end_all(cluster_id: &str) -> (usize, usize) {
         wait_until_gone(cluster_id, VANISH_MAX / ROUNDS_MAX as u32);
     }
     remove_unused(segments);
+    remove_folders(cluster_id);
     (seen.len(), processes(cluster_id).len())
+}
+
+/// Removes what processes that served PMIx left.
+fn remove_folders(cluster_id: &str) {
+    let prefix = folder::prefix(cluster_id);
+    let own = rustix::process::geteuid().as_raw();
+    for entry in fs::read_dir(folder::PARENT).into_iter().flatten().flatten() {
+        let is_named = entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix));
+        let is_own = || entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == own);
+        if is_named && is_own() {
+            // Gone already where its owner was quicker.
+            _ = fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 /// This process and its ancestors: a `down` typed inside a job must not end itself.

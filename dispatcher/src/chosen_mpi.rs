@@ -2,9 +2,9 @@
 //! linked with. Both go to the nodes as variables of the ranks' environment.
 
 use crate::failure::Failure;
-use crate::program::{self, Abi, Linked};
+use crate::program::{self, Abi, Linked, open_mpi};
 use pcm_core::mpi_settings::{Circumstances, Setting, Source, is_polite, settings};
-use pcm_proto::app::environment::{MPI_ABI, MPI_LIBRARY};
+use pcm_proto::app::environment::{MPI_ABI, MPI_ABI_OPEN_MPI, MPI_LIBRARY, PMIX_LIBRARY};
 use pcm_proto::job::JobSpec;
 use std::env;
 use std::ffi::OsStr;
@@ -89,6 +89,31 @@ fn choose(spec: &mut JobSpec) -> Result<Chosen, Failure> {
     }
     let libpcm = format!("{}, for {}: {libpcm}", abi.libpcm(), abi.name());
     Ok(Chosen { abi, libpcm, mpi })
+}
+
+/// Completes the environment of a job of Open MPI, whose ranks find each other through its libpmix; nothing for another.
+pub(crate) fn complete_open_mpi(spec: &mut JobSpec) -> Result<(), Failure> {
+    let linked = open_mpi::linked(OsStr::from_bytes(&spec.program));
+    let is_told = variable(spec, MPI_ABI).is_some_and(|word| word == MPI_ABI_OPEN_MPI);
+    if !is_told && linked.is_none() {
+        return Ok(());
+    }
+    let named = variable(spec, MPI_LIBRARY).map(PathBuf::from);
+    let library = named.or(linked.flatten()).ok_or_else(|| {
+        let program = OsStr::from_bytes(&spec.program).display();
+        Failure::usage(format!(
+            "the Open MPI of {program} was not found: name its libmpi.so.40 by {MPI_LIBRARY}"
+        ))
+    })?;
+    if variable(spec, PMIX_LIBRARY).is_none() {
+        let pmix =
+            open_mpi::pmix_of(&library).map_err(|reason| Failure::usage(format!("{} {reason}", library.display())))?;
+        set(spec, PMIX_LIBRARY, pmix.as_os_str());
+    }
+    set(spec, MPI_ABI, OsStr::new(MPI_ABI_OPEN_MPI));
+    // There is no libpcm for it.
+    spec.preload = false;
+    Ok(())
 }
 
 fn of_loader(program: &str, linked: Option<Linked>) -> String {

@@ -100,6 +100,8 @@ pub mod environment {
     pub const MPI_ABI_STANDARD: &str = "standard";
     /// Its value for Open MPI.
     pub const MPI_ABI_OPEN_MPI: &str = "openmpi";
+    /// The libpmix of a program of Open MPI, through which PMIx is served to its ranks; from `pcmctl run`.
+    pub const PMIX_LIBRARY: &str = "PCM_PMIX_LIBRARY";
     /// How many checkpoints of one run are kept.
     pub const CHECKPOINT_KEEP: &str = "PCM_CHECKPOINT_KEEP";
 }

@@ -10,7 +10,7 @@ use std::fmt;
 
 /// Version of everything two processes of the project say to each other, the shared page included. Both ends of a link
 /// must have the same one. `tests/golden.rs` fails when bytes change and this does not, and says what to do.
-pub const PROTOCOL_VERSION: u16 = 12;
+pub const PROTOCOL_VERSION: u16 = 13;
 
 /// Longest [`Identity`] in bytes; a name of the longest kind and the enum around it take less than a third.
 pub const IDENTITY_LENGTH_MAX: usize = 256;

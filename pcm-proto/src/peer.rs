@@ -18,6 +18,7 @@ use crate::image::{ImageMessage, ImageName};
 use crate::job::{JobSpec, JobStatus, RankStatus};
 use crate::keeper::{ExitStatus, Standby};
 use crate::node_end::NodeEnd;
+use crate::pmix::PmixMessage;
 use crate::rank_snapshot::RankLook;
 use crate::reconfiguration::ReconfigurationMessage;
 use crate::registered::Registered;
@@ -254,6 +255,12 @@ pub enum JobMessage {
     },
     /// Between nodes that hold checkpoints of the job and its coordinator.
     Checkpoint(Box<CheckpointMessage>),
+    /// Any node of the job to any other: between what serves PMIx to ranks of Open MPI.
+    Pmix {
+        /// The start of the job that it is about.
+        life: Epoch,
+        message: PmixMessage,
+    },
 }
 
 /// Orders of a job's coordinator to a node of the job.

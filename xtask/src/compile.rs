@@ -11,7 +11,7 @@ use crate::{
 const PACKAGES: [&str; 3] = ["--workspace", "--exclude", "xtask"];
 
 /// What the demo leaves out of them.
-const NOT_OF_DEMO: [&str; 10] = [
+const NOT_OF_DEMO: [&str; 12] = [
     "--exclude",
     "tests",
     "--exclude",
@@ -22,6 +22,8 @@ const NOT_OF_DEMO: [&str; 10] = [
     "pcm-lib-standard",
     "--exclude",
     "pcm-lib-openmpi",
+    "--exclude",
+    "pcm-pmix",
 ];
 
 const RUN_BY_DEMO: [&str; 4] = ["pcm-demo", "pcmctl", "pcm-daemon", "ios-agent"];

@@ -4,6 +4,7 @@
 
 mod abi;
 mod elf;
+pub(crate) mod open_mpi;
 
 pub(crate) use abi::Abi;
 

@@ -134,6 +134,11 @@ impl LocalWorld {
         self.carry(effects)
     }
 
+    pub(super) fn on_reached(&mut self, process: ProcessId, stage: Stage) -> Vec<Outward> {
+        let effects = self.world.on_reached(process, stage);
+        self.carry(effects)
+    }
+
     pub(super) fn on_answered(&mut self, process: ProcessId) {
         self.world.on_answered(process);
     }

@@ -4,6 +4,7 @@
 
 use super::local_world::LocalWorld;
 use crate::pmi::wire::Request;
+use crate::pmi::world::Stage;
 use pcm_proto::checkpoint::Restores;
 use pcm_proto::ids::{Epoch, JobId, NodeName, ProcessId, Rank, WorldId};
 use pcm_proto::job::JobSpec;
@@ -69,6 +70,8 @@ pub enum Input {
     JobCleared,
     /// A process asks its process manager for something.
     Pmi { process: ProcessId, request: Request },
+    /// A process told by another way than PMI how far it came.
+    Reached { process: ProcessId, stage: Stage },
     /// The last answer to a process was sent.
     Answered { process: ProcessId },
     /// A process called `MPI_Abort` (as the library tells it, PMI may follow).
@@ -325,6 +328,7 @@ impl Participant {
             } => self.on_exited(process, status, is_spent, &mut effects),
             Input::JobCleared => self.on_job_cleared(&mut effects),
             Input::Pmi { process, request } => self.on_pmi(process, request, &mut effects),
+            Input::Reached { process, stage } => self.on_reached(process, stage, &mut effects),
             Input::Answered { process } => self.on_answered(process),
             Input::Aborting { process, code } => self.on_aborting(process, code, String::new(), &mut effects),
             Input::Registered(registered) if !registered.is_sound() => {}
@@ -480,6 +484,13 @@ impl Participant {
             return;
         };
         self.in_world(world, effects, |world| world.on_request(process, request));
+    }
+
+    fn on_reached(&mut self, process: ProcessId, stage: Stage, effects: &mut Vec<Effect>) {
+        let Some(world) = self.processes.get(&process).map(|local| local.world) else {
+            return;
+        };
+        self.in_world(world, effects, |world| world.on_reached(process, stage));
     }
 
     fn on_answered(&mut self, process: ProcessId) {

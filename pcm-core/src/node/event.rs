@@ -3,6 +3,7 @@
 
 use super::cost_file::FileCosts;
 use super::memory::MemoryFile;
+use super::pmix::effect::{HelperId, PmixNews};
 use super::ranks::effect::{Attached, RankFact};
 use super::reach::{Reach, Transport};
 use super::requester::{LinkId, Requester};
@@ -212,6 +213,8 @@ pub enum RankNews {
     },
     /// One of its streams ended.
     OutputEnded { key: ProcessKey, stream: Stream },
+    /// What serves PMIx to the ranks of a job says something, or ended.
+    Pmix { helper: HelperId, news: PmixNews },
     /// A job's standard input was taken up to this offset, or never will be.
     StdinTaken { job: JobId, bytes: u64 },
 }
@@ -225,6 +228,7 @@ impl RankNews {
             | Self::Silent { key, .. }
             | Self::Printed { key, .. }
             | Self::OutputEnded { key, .. } => key.job,
+            Self::Pmix { helper, .. } => helper.job,
             Self::StdinTaken { job, .. } => *job,
         }
     }

@@ -19,6 +19,7 @@ pub mod memory;
 pub mod methods;
 pub mod numbers;
 pub mod outbox;
+pub mod pmix;
 pub mod program_requests;
 pub mod queries;
 pub mod ranks;

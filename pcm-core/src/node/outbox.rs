@@ -5,6 +5,7 @@ use super::agent::{AgentEffect, AgentFact};
 use super::cluster::fact::ClusterFact;
 use super::cost_file::MethodsEffect;
 use super::links::CopyGoes;
+use super::pmix::effect::PmixEffect;
 use super::queries::{Asker, Outcome, Wanted};
 use super::ranks::effect::RankEffect;
 use super::ranks::pages::{PageQuestion, Reader};
@@ -63,6 +64,8 @@ pub enum Effect {
     },
     /// Do something with the processes of ranks.
     Rank(RankEffect),
+    /// Do something with the process that serves PMIx to the ranks of a job.
+    Pmix(PmixEffect),
     /// Do something with the files of a detached job.
     Files(FileEffect),
     /// Do something with memory files.

@@ -417,6 +417,19 @@ impl World {
             process,
             line: Answer::FinalizeAck.line(),
         }];
+        effects.extend(self.on_reached(process, Stage::Finalized));
+        effects
+    }
+
+    /// A process came so far; one that does not speak PMI says so by another way.
+    pub fn on_reached(&mut self, process: ProcessId, stage: Stage) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        if stage != Stage::Finalized {
+            if let Some(member) = self.members.get_mut(&process) {
+                member.stage = member.stage.max(stage);
+            }
+            return effects;
+        }
         if let Some(member) = self.members.get_mut(&process)
             && member.stage != Stage::Finalized
         {

@@ -5,6 +5,7 @@ use crate::keeper_link::FromKeeper;
 use crate::output_files::Written;
 use crate::ranks::RankNews;
 use pcm_core::node::event::BootFact;
+use pcm_core::node::pmix::effect::{HelperId, PmixNews};
 use pcm_core::node::requester::LinkId;
 use pcm_fabric::Sender;
 use pcm_fabric::hybrid::Tuning;
@@ -39,6 +40,8 @@ pub(super) enum Event {
     AgentLost { link: LinkId, nonsense: Option<String> },
     /// Its process ended.
     AgentEnded { life: u64, reason: String },
+    /// What serves PMIx to the ranks of a job says something, or ended.
+    Pmix { helper: HelperId, news: PmixNews },
     /// Background work with memory files has news.
     Memory(MemoryEvent),
     /// A rank says or does something.

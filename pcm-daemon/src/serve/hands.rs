@@ -9,6 +9,7 @@ use super::files::{EventLog, Files, LogLevels, Work};
 use super::keeper_orders::KeeperOrders;
 use super::memory::{Bulk, MemoryCarrier};
 use super::peer_links::PeerLinks;
+use super::pmix::PmixHelpers;
 use super::stacks;
 use crate::keeper;
 use crate::keeper_link::{FromKeeper, Handed, HandedBuffer, HandedImage};
@@ -41,6 +42,9 @@ use tokio::sync::mpsc;
 /// Time for last words to reach their readers.
 const FAREWELL: Duration = Duration::from_millis(500);
 
+/// A process that serves PMIx ends in some milliseconds, or is killed after two seconds.
+const PMIX_ENDS_WITHIN: Duration = Duration::from_secs(5);
+
 /// After this time a change takes what was known of costs before.
 const COSTS_WITHIN: Duration = Duration::from_millis(300);
 
@@ -69,11 +73,12 @@ pub(super) struct Disk {
     output: OutputFiles<Event>,
 }
 
-/// The ways to `pcmctl` and to the agent.
+/// The ways to `pcmctl`, to the agent, and to what serves PMIx.
 #[derive(Debug, Default)]
 pub(super) struct Links {
     controls: ControlSenders,
     agent: AgentProcess,
+    pmix: PmixHelpers,
 }
 
 impl Disk {
@@ -167,6 +172,7 @@ impl Hands {
                 NodeEvent::Agent(AgentNews::Lost { link, nonsense })
             }
             Event::AgentEnded { life, reason } => NodeEvent::Agent(AgentNews::Ended { life, reason }),
+            Event::Pmix { helper, news } => NodeEvent::Rank(RankNews::Pmix { helper, news }),
             Event::Memory(event) => NodeEvent::Store(self.memory.on_event(event)),
             Event::Rank(news) => return self.rank_news(news).map(NodeEvent::Rank).into_iter().collect(),
             Event::Notice => NodeEvent::Notice,
@@ -292,6 +298,10 @@ impl Hands {
                 Some(NodeEvent::EventsRead { node, ask, events })
             }
             Effect::ReadStacks(wanted) => return self.read_stacks(wanted),
+            Effect::Pmix(effect) => {
+                self.links.pmix.carry_out(effect, &self.spec, &self.events);
+                None
+            }
             Effect::Files(effect) => {
                 self.disk.output.carry_out(effect);
                 None
@@ -458,6 +468,12 @@ impl Hands {
     /// is the last to go.
     pub(super) async fn farewell(&mut self, mut events: mpsc::Receiver<Event>, is_taken_away: bool) {
         self.links.agent.stop();
+        if tokio::time::timeout(PMIX_ENDS_WITHIN, self.links.pmix.stop_all())
+            .await
+            .is_err()
+        {
+            tracing::warn!("what serves PMIx did not end");
+        }
         let senders: Vec<Sender> = self
             .peers
             .take_senders()

@@ -13,6 +13,7 @@ mod journal_head;
 mod keeper_orders;
 mod memory;
 mod peer_links;
+mod pmix;
 mod preemption;
 mod replay;
 mod shell;

@@ -9,6 +9,7 @@ use super::host::{Host, cpus_allowed};
 use super::journal::{Journal, JournalError, inherited_files};
 use super::keeper_orders::KeeperOrders;
 use super::memory::{Bulk, RdmaWish, lend, lending_name};
+use super::pmix;
 use super::preemption::{hear_notice, notice_time};
 use super::replay;
 use super::shell::Shell;
@@ -145,6 +146,7 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     let own_device = peers.own_rdma_address();
     let log = open_log(&spec, (dir, address.clone()), is_first, events.clone()).await?;
     let keeper = KeeperOrders::start(link, events.clone());
+    pmix::clear_folders(&spec.cluster_id, &node);
     let mut hands = Hands::new(spec.clone(), address, (log, keeper), peers, events.clone());
     let bulk = open_bulk(listener.address().ip(), (key, identity), &spec, &events).await;
     let node = Node::new(Beginnings {

@@ -79,7 +79,8 @@ impl Simulation {
                 let reason = "there is no such machine".to_owned();
                 return Some(Event::Boot(BootFact::Report(BootReport::Failed { node, reason })));
             }
-            Effect::Sweep { .. } => {}
+            // No simulated job is of Open MPI.
+            Effect::Sweep { .. } | Effect::Pmix(_) => {}
             Effect::Record(_) | Effect::Arm { .. } => {}
         }
         None

@@ -22,7 +22,7 @@ pub(super) enum Content {
 }
 
 /// The files whose names are known. Man pages, the package for Python and licences come on top.
-pub(super) const FILES: [(&str, Content); 33] = [
+pub(super) const FILES: [(&str, Content); 21] = [
     ("bin/pcmctl", Content::Built("pcmctl")),
     ("bin/pcmcc", Content::Built("pcmcc")),
     ("bin/pcmcxx", link("pcmcc")),
@@ -36,6 +36,7 @@ pub(super) const FILES: [(&str, Content); 33] = [
     ),
     ("libexec/pcm/pcm-daemon", Content::Built("pcm-daemon")),
     ("libexec/pcm/ios-agent", Content::Built("ios-agent")),
+    ("libexec/pcm/pcm-pmix", Content::Built("pcm-pmix")),
     ("libexec/pcm/pcm-probe", Content::Probe),
     // The daemon puts one of the libraries beside it in front of MPI.
     ("libexec/pcm/libpcm.so", link("../../lib/libpcm.so.0")),

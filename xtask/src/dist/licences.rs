@@ -11,7 +11,7 @@ use std::{
 };
 
 /// Crates of this repository whose programs and libraries are packed.
-const PACKED: [&str; 4] = ["dispatcher", "pcm-daemon", "ios-agent", "pcm-lib"];
+const PACKED: [&str; 5] = ["dispatcher", "pcm-daemon", "ios-agent", "pcm-lib", "pcm-pmix"];
 
 const HEAD: &str = "\
 The programs and libraries of this package contain parts of the packages below, and of the standard library of Rust

@@ -4,6 +4,8 @@ use super::table::Job;
 use crate::job::participant::Input;
 use crate::node::context::Context;
 use crate::node::event::Held;
+use crate::node::outbox::Outbox;
+use crate::node::pmix::part::PmixPart;
 use crate::node::ranks::local::LocalRanks;
 use crate::node::requester::Requester;
 use crate::node::streams::part_output::PartOutput;
@@ -26,6 +28,8 @@ pub(in crate::node) struct Local {
     pub(in crate::node) ranks: LocalRanks,
     pub(in crate::node) output: PartOutput,
     pub(in crate::node) stdin: PartStdin,
+    /// Where its ranks call Open MPI.
+    pub(in crate::node) pmix: Option<PmixPart>,
     /// Requesters of reconfigurations that are under way.
     pub(in crate::node) requesters: BTreeMap<Attempt, Requester>,
 }
@@ -36,7 +40,20 @@ impl Local {
             ranks: LocalRanks::new(job),
             output: PartOutput::new(job),
             stdin: PartStdin::new(job),
+            pmix: None,
             requesters: BTreeMap::new(),
+        }
+    }
+
+    /// Lets go of all that belongs to the processes: the job is over here.
+    pub(in crate::node) fn end(mut self, out: &mut Outbox) {
+        self.stop_pmix(out);
+        self.ranks.forget_all(out);
+    }
+
+    fn stop_pmix(&mut self, out: &mut Outbox) {
+        if let Some(pmix) = &mut self.pmix {
+            pmix.stop(out);
         }
     }
 }
@@ -119,6 +136,7 @@ impl Job {
         {
             local.output.on_asked_from(&[], node, cx.out);
         }
+        self.say_pmix_again(node, cx);
         if let (Some(coordinator), Some(led)) = (self.machine.coordinator(), &mut self.led)
             && coordinator.has_node(node)
         {
@@ -134,7 +152,10 @@ impl Job {
     }
 
     /// No process is left; output may be.
-    pub(super) fn on_emptied(&self, cx: &mut Context<'_>) -> Option<Input> {
+    pub(super) fn on_emptied(&mut self, cx: &mut Context<'_>) -> Option<Input> {
+        if let Some(local) = &mut self.local {
+            local.stop_pmix(cx.out);
+        }
         cx.arm(PIPES_CLOSE_WITHIN, Timer::Job(self.id, JobTimer::OutputEnd));
         self.output_taken()
     }

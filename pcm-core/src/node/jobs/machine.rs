@@ -102,6 +102,7 @@ impl Jobs {
             JobMessage::Reconfiguration(message) => self.on_reconfiguration_message(job, node, *message, cx),
             JobMessage::Image { name, message } => cx.store(data::of_node(ImageKey { job, name }, node, message)),
             JobMessage::Checkpoint(message) => self.on_checkpoint_message(job, node, *message, cx),
+            JobMessage::Pmix { life, message } => self.on_pmix_message(job, (node, life), message, cx),
         }
     }
 

@@ -15,6 +15,7 @@ pub(in crate::node) mod numbering;
 mod parts;
 pub(in crate::node) mod past;
 mod placing;
+mod pmix;
 mod ranks;
 pub(in crate::node) mod reconfiguring;
 mod requests;

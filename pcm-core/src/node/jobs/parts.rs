@@ -120,7 +120,7 @@ impl Jobs {
     }
 
     /// What comes before the order to start waits for it.
-    fn keep_early(&mut self, job: JobId, node: &NodeName, message: JobMessage) {
+    pub(super) fn keep_early(&mut self, job: JobId, node: &NodeName, message: JobMessage) {
         if !self.table.past.is_closed(job) {
             self.table.early.hold(job, node.clone(), message);
         }
@@ -191,7 +191,7 @@ impl Jobs {
         self.table.give_up_changes(job, cx);
         self.table.keep_words_for_next_part(job);
         if let Some(local) = self.table.stop_running(job) {
-            local.ranks.forget_all(cx.out);
+            local.end(cx.out);
         }
         cx.store(StoreInput::JobEmptied { job });
         cx.record(Record::PartOver { job });
@@ -257,6 +257,13 @@ impl Jobs {
     }
 
     fn end_process(&mut self, key: ProcessKey, status: ExitStatus, cx: &mut Context<'_>) {
+        if !self.table.holds_end(key, status, cx) {
+            self.end_heard(key, status, cx);
+        }
+    }
+
+    /// All that a process that ended had said was heard.
+    pub(super) fn end_heard(&mut self, key: ProcessKey, status: ExitStatus, cx: &mut Context<'_>) {
         // Any other signal is judged as always: a crash.
         if let ExitStatus::Signal(signal @ (1 | 2 | 3 | 15)) = status
             && self.is_taken_away
@@ -340,6 +347,9 @@ impl Jobs {
             }
             return;
         }
+        if let RankNews::Pmix { helper, news } = news {
+            return self.on_pmix_news(helper, news, cx);
+        }
         self.table.with_job(news.job(), |known, cx| known.on_news(news, cx), cx);
     }
 
@@ -422,6 +432,7 @@ impl Jobs {
             let asking = asking.unwrap_or_default();
             let step = known.machine.on_restarted(now, &asking, &held, cx.cluster.nodes());
             self.table.finish(job, step, cx);
+            self.table.lose_pmix(job, cx);
         }
         cx.ranks_changed();
     }

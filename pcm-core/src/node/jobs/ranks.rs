@@ -33,7 +33,7 @@ impl Job {
                 Some(participant::Input::Pmi { process, request }.into())
             }
             RankNews::Said { key, message, memory } => self.on_said(key.process, message, memory, cx),
-            RankNews::Silent { .. } => None,
+            RankNews::Silent { .. } | RankNews::Pmix { .. } => None,
             RankNews::Printed { key, stream, bytes } => {
                 self.on_printed((key.process, stream), bytes, cx);
                 None

@@ -12,6 +12,7 @@ use crate::job::coordinator::{self, Coordinator};
 use crate::job::participant::{self, Closing, Participant};
 use crate::node::context::Context;
 use crate::node::outbox::Inward;
+use crate::node::pmix::part::Start;
 use crate::node::ranks::effect::RankEffect;
 use crate::node::record::Record;
 use crate::node::store::input::StoreInput;
@@ -208,11 +209,19 @@ impl Table {
     pub(super) fn launch(&mut self, job: JobId, process: ProcessId, cx: &mut Context<'_>) {
         let key = ProcessKey { job, process };
         let host = cx.cluster.nodes().own().host;
-        let part = self.part(job);
-        if let Some(launch) = part.and_then(|part| self.launcher.launch(key, part, host)) {
+        let start = self.get_mut(job).and_then(|known| known.start_with_pmix(process, cx));
+        let (variables, never) = match start {
+            Some(Start::Later) => return,
+            Some(Start::Now(variables)) => (variables, None),
+            Some(Start::Never(reason)) => (Vec::new(), Some(reason)),
+            None => (Vec::new(), None),
+        };
+        let part = self.part(job).filter(|_| never.is_none());
+        if let Some(mut launch) = part.and_then(|part| self.launcher.launch(key, part, host)) {
+            launch.add(variables);
             return cx.out.rank(RankEffect::Launch(Box::new(launch)));
         }
-        let reason = format!("process {process} of job {job} was not ordered");
+        let reason = never.unwrap_or_else(|| format!("process {process} of job {job} was not ordered"));
         let code = refusal::START_FAILED.to_owned();
         self.participate(job, participant::Input::Refused { process, code, reason }, cx);
     }
@@ -225,7 +234,7 @@ impl Table {
         let Some(local) = self.stop_running(job) else {
             return;
         };
-        local.ranks.forget_all(cx.out);
+        local.end(cx.out);
         cx.store(match closing {
             Closing::JobOver => StoreInput::JobOver { job },
             Closing::JobGoesOn => StoreInput::JobEmptied { job },

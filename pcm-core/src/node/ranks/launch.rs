@@ -20,6 +20,17 @@ pub struct Launch {
     pub peers_max: usize,
 }
 
+impl Launch {
+    /// Gives the process these variables, too, where the user has given it no others.
+    pub fn add(&mut self, variables: Vec<(Vec<u8>, Vec<u8>)>) {
+        for (name, value) in variables {
+            if !self.spec.env.iter().any(|(known, _)| *known == name) {
+                self.spec.env.push((name, value));
+            }
+        }
+    }
+}
+
 /// What is the same for all processes that this node starts.
 #[derive(Debug)]
 pub struct Launcher {

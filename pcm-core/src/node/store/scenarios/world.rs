@@ -231,6 +231,7 @@ impl World {
                 Effect::Control { .. } => "control",
                 Effect::Store(_) => "store",
                 Effect::Rank(_) => "rank",
+                Effect::Pmix(_) => "pmix",
                 Effect::Files(_) => "files",
                 Effect::ForgetLinks { .. } => "forget links",
                 Effect::Agent(_) => "agent",

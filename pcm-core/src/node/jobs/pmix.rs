@@ -1,0 +1,122 @@
+//! Ranks of Open MPI in a job's part here: they start when PMIx is served to them, and end when that has heard of it.
+
+use super::machine::Jobs;
+use super::table::{Job, Table};
+use crate::job::participant::{LocalState, Participant};
+use crate::node::context::Context;
+use crate::node::pmix::effect::{HelperId, PmixNews};
+use crate::node::pmix::is_of_open_mpi;
+use crate::node::pmix::part::{Follow, PmixPart, Start};
+use pcm_proto::ids::{Epoch, JobId, NodeName, ProcessId};
+use pcm_proto::keeper::{ExitStatus, ProcessKey};
+use pcm_proto::peer::{JobMessage, NodeToCoordinator};
+use pcm_proto::pmix::PmixMessage;
+
+impl Job {
+    /// The part of the job here and what serves PMIx to it, if its ranks call Open MPI.
+    fn pmix(&mut self, cx: &Context<'_>) -> Option<(&Participant, &mut PmixPart)> {
+        let part = self.machine.part().filter(|part| is_of_open_mpi(part.spec()))?;
+        let helper = HelperId {
+            job: self.id,
+            life: part.life(),
+        };
+        let new = || PmixPart::new(helper, cx.own());
+        Some((part, self.local.as_mut()?.pmix.get_or_insert_with(new)))
+    }
+
+    /// What a process of Open MPI waits for, or gets; nothing for one of another MPI.
+    pub(super) fn start_with_pmix(&mut self, process: ProcessId, cx: &mut Context<'_>) -> Option<Start> {
+        let (part, pmix) = self.pmix(cx)?;
+        Some(pmix.on_start(process, part, cx.settings, cx.out))
+    }
+
+    /// Says again to a node what it may have missed.
+    pub(super) fn say_pmix_again(&mut self, node: &NodeName, cx: &mut Context<'_>) {
+        if let Some((_, pmix)) = self.pmix(cx) {
+            pmix.on_linked(node, cx.out);
+        }
+    }
+
+    /// Whether what served PMIx ended with the daemon before: to ranks here, or to others that publish names here.
+    fn has_lost_pmix(&self) -> bool {
+        let Some(part) = self.machine.part().filter(|part| is_of_open_mpi(part.spec())) else {
+            return false;
+        };
+        let mut all = part.processes().values();
+        let has_running = all.any(|local| matches!(local.state, LocalState::Running { .. }));
+        !part.is_ending() && (has_running || self.led.is_some())
+    }
+}
+
+impl Table {
+    /// Whether the job hears of the end of a process later.
+    pub(super) fn holds_end(&mut self, key: ProcessKey, status: ExitStatus, cx: &mut Context<'_>) -> bool {
+        let known = self.get_mut(key.job);
+        let pmix = known.and_then(|known| known.pmix(cx));
+        pmix.is_some_and(|(_, pmix)| pmix.holds_end(key.process, status, cx.out))
+    }
+
+    /// The daemon started again: ranks that PMIx was served to cannot go on.
+    pub(super) fn lose_pmix(&mut self, job: JobId, cx: &mut Context<'_>) {
+        if self.get(job).is_some_and(Job::has_lost_pmix) {
+            let own = &cx.settings.own;
+            let reason = format!("what serves PMIx to ranks on node {own} ended with the daemon there");
+            self.lose_job(job, reason, cx);
+        }
+    }
+
+    fn lose_job(&self, job: JobId, reason: String, cx: &mut Context<'_>) {
+        if let Some(part) = self.part(job) {
+            let coordinator = part.coordinator().clone();
+            cx.send_job(&coordinator, job, NodeToCoordinator::Lost { reason });
+        }
+    }
+}
+
+impl Jobs {
+    /// What serves PMIx says something, or ended.
+    pub(super) fn on_pmix_news(&mut self, helper: HelperId, news: PmixNews, cx: &mut Context<'_>) {
+        let job = helper.job;
+        let known = self.table.get_mut(job).and_then(|known| known.pmix(cx));
+        let Some((part, pmix)) = known.filter(|(part, _)| part.life() == helper.life) else {
+            return;
+        };
+        for follow in pmix.on_news(news, part, cx.out) {
+            self.follow_pmix(job, follow, cx);
+        }
+    }
+
+    fn follow_pmix(&mut self, job: JobId, follow: Follow, cx: &mut Context<'_>) {
+        match follow {
+            Follow::Launch(process) => {
+                let part = self.table.part(job).filter(|part| !part.is_ending());
+                let local = part.and_then(|part| part.processes().get(&process));
+                if local.is_some_and(|local| local.state == LocalState::Starting) {
+                    self.table.launch(job, process, cx);
+                }
+            }
+            Follow::Run(input) => self.table.participate(job, input, cx),
+            Follow::Ended(process, status) => self.end_heard(ProcessKey { job, process }, status, cx),
+            Follow::Lost { reason } => self.table.lose_job(job, reason, cx),
+        }
+    }
+
+    /// Another node says something for what serves PMIx here.
+    pub(super) fn on_pmix_message(
+        &mut self,
+        job: JobId,
+        (node, life): (&NodeName, Epoch),
+        message: PmixMessage,
+        cx: &mut Context<'_>,
+    ) {
+        let known = self.table.part(job).map(Participant::life);
+        if known.is_none_or(|known| known < life) {
+            return self.keep_early(job, node, JobMessage::Pmix { life, message });
+        }
+        let known = self.table.get_mut(job).and_then(|known| known.pmix(cx));
+        let Some((part, pmix)) = known.filter(|(part, _)| part.life() == life) else {
+            return;
+        };
+        pmix.on_message(node, message, (part, cx.settings), cx.out);
+    }
+}
