@@ -91,7 +91,7 @@ fn choose(spec: &mut JobSpec) -> Result<Chosen, Failure> {
     Ok(Chosen { abi, libpcm, mpi })
 }
 
-/// Completes the environment of a job of Open MPI, whose ranks find each other through its libpmix; nothing for another.
+/// Completes the environment of a job of Open MPI, whose ranks find each other through its libpmix.
 pub(crate) fn complete_open_mpi(spec: &mut JobSpec) -> Result<(), Failure> {
     let linked = open_mpi::linked(OsStr::from_bytes(&spec.program));
     let is_told = variable(spec, MPI_ABI).is_some_and(|word| word == MPI_ABI_OPEN_MPI);

@@ -256,11 +256,7 @@ pub enum JobMessage {
     /// Between nodes that hold checkpoints of the job and its coordinator.
     Checkpoint(Box<CheckpointMessage>),
     /// Any node of the job to any other: between what serves PMIx to ranks of Open MPI.
-    Pmix {
-        /// The start of the job that it is about.
-        life: Epoch,
-        message: PmixMessage,
-    },
+    Pmix { life: Epoch, message: PmixMessage },
 }
 
 /// Orders of a job's coordinator to a node of the job.

@@ -11,7 +11,7 @@ use pcm_proto::frame;
 use pcm_proto::handshake::{PROTOCOL_VERSION, Role};
 use pcm_proto::keeper::{DaemonToKeeper, KeeperToDaemon};
 use pcm_proto::page::{Call, Class, Head, Heading, Name, Orders, Peer, Progress};
-use pcm_proto::{other_communicators::OtherCommunicators, record::Record, trace::Ring, unpack};
+use pcm_proto::{other_communicators::OtherCommunicators, pmix, record::Record, trace::Ring, unpack};
 use serde::{Serialize, de::DeserializeOwned};
 use std::path::Path;
 use wire_samples::{Golden, Version, Wire, enums_that_travel};
@@ -65,6 +65,8 @@ fn messages() -> Golden {
     golden.add("pcmctl to daemon:", &packed::<ControlToDaemon>());
     golden.add("daemon to pcmctl:", &packed::<DaemonToControl>());
     golden.add("daemon to daemon:", &packed::<Envelope>());
+    golden.add("daemon to what serves PMIx:", &packed::<pmix::Order>());
+    golden.add("what serves PMIx to daemon:", &packed::<pmix::Report>());
     golden.add("datagram:", &packed::<DatagramBody>());
     golden
 }

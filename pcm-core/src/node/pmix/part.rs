@@ -1,6 +1,6 @@
 //! [`PmixPart`]: the helper of one job here from its start to its end, the worlds that it knows, and processes that wait
-//! for it. A process starts when the helper knows its world, and the job hears of its end when the helper has: what
-//! the process said of itself before comes first.
+//! for it. A process starts when the helper knows its world, and the job hears of its end when the helper has: what the
+//! process said of itself before comes first.
 
 use super::effect::{HelperId, PmixEffect, PmixNews};
 use super::mail::{Arrival, Mail};
@@ -16,7 +16,7 @@ use pcm_proto::pmix::{Order, PmixMessage, Process, Report, Status};
 use pcm_proto::refusal;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// `PMIX_ERR_NOT_SUPPORTED`.
+/// The number that PMIX_ERR_NOT_SUPPORTED has.
 const NOT_SUPPORTED: Status = Status(-47);
 
 /// What a process that is to start has to do.
@@ -26,7 +26,7 @@ pub(in crate::node) enum Start {
     Now(Variables),
     /// It comes back as [`Follow::Launch`].
     Later,
-    /// The reason.
+    /// It is refused for this reason.
     Never(String),
 }
 
