@@ -22,7 +22,7 @@ pub(super) enum Content {
 }
 
 /// The files whose names are known. Man pages, the package for Python and licences come on top.
-pub(super) const FILES: [(&str, Content); 21] = [
+pub(super) const FILES: [(&str, Content); 34] = [
     ("bin/pcmctl", Content::Built("pcmctl")),
     ("bin/pcmcc", Content::Built("pcmcc")),
     ("bin/pcmcxx", link("pcmcc")),
