@@ -4,7 +4,7 @@
 use crate::failure::Failure;
 use crate::program::{self, Abi, Linked, open_mpi};
 use pcm_core::mpi_settings::{Circumstances, Setting, Source, is_polite, settings};
-use pcm_proto::app::environment::{MPI_ABI, MPI_ABI_OPEN_MPI, MPI_LIBRARY, PMIX_LIBRARY};
+use pcm_proto::app::environment::{MPI_ABI, MPI_LIBRARY, PMIX_LIBRARY};
 use pcm_proto::job::JobSpec;
 use std::env;
 use std::ffi::OsStr;
@@ -14,29 +14,29 @@ use std::path::{Path, PathBuf};
 /// MPI's functions for Fortran, in MPICH and Intel MPI.
 const FORTRAN_LAYER: &str = "libmpifort.so.12";
 
-/// A library of Open MPI before release 5, which has the same name, is linked with it.
-const OF_OPEN_MPI_4: &str = "libopen-rte.so.40";
-
 /// What was chosen for a job, each with its reason.
 #[derive(Debug)]
 pub(crate) struct Chosen {
-    abi: Abi,
     libpcm: String,
     mpi: String,
 }
 
-/// Completes the environment of a job whose ranks get libpcm; refuses what it cannot work with.
-pub(crate) fn complete(spec: &mut JobSpec) -> Result<Chosen, Failure> {
-    let chosen = choose(spec)?;
-    // This is all that keeps jobs of Open MPI from starting: daemons speak PMI-1, and it needs PMIx.
-    if chosen.abi == Abi::OpenMpi {
-        return Err(Failure::usage(format!(
-            "{} calls Open MPI, which daemons cannot start yet: run it under Open MPI's own mpirun, or compile it for \
-             another MPI",
-            OsStr::from_bytes(&spec.program).display()
-        )));
+/// Completes the environment of a job; refuses what libpcm or the daemons cannot work with. None where libpcm stays
+/// away: such a program is judged by nothing but whether Open MPI is its MPI.
+pub(crate) fn complete(spec: &mut JobSpec) -> Result<Option<Chosen>, Failure> {
+    if spec.preload {
+        return choose(spec).map(Some);
     }
-    Ok(chosen)
+    let linked = program::linked(OsStr::from_bytes(&spec.program)).ok().flatten();
+    let named = variable(spec, MPI_LIBRARY).map(PathBuf::from);
+    let of_library = named.as_deref().map(Abi::of_library);
+    let known = told(spec)?.or(of_library).or(linked.as_ref().map(|linked| linked.abi));
+    if known == Some(Abi::OpenMpi) {
+        let linked = linked.filter(|linked| linked.abi == Abi::OpenMpi);
+        serve_pmix(spec, named.or(linked.and_then(|linked| linked.found)))?;
+        set(spec, MPI_ABI, OsStr::new(Abi::OpenMpi.word()));
+    }
+    Ok(None)
 }
 
 /// The MPI in `PCM_MPI` is that of all ranks, whatever they were linked with.
@@ -62,9 +62,10 @@ fn choose(spec: &mut JobSpec) -> Result<Chosen, Failure> {
     if let Some(library) = named.as_ref().or(of_prefix.as_ref()) {
         check_fortran_layer(OsStr::from_bytes(&spec.program), library)?;
     }
-    let found = linked.as_ref().and_then(|linked| linked.found.as_ref());
-    if let Some(library) = named.as_ref().or(of_prefix.as_ref()).or(found) {
-        check_release(library)?;
+    if abi == Abi::OpenMpi {
+        let linked = linked.as_ref().filter(|linked| linked.abi == abi);
+        let found = linked.and_then(|linked| linked.found.clone());
+        serve_pmix(spec, named.clone().or(of_prefix.clone()).or(found))?;
     }
     let program = OsStr::from_bytes(&spec.program).display().to_string();
     let libpcm = match (told, &named, &linked) {
@@ -88,31 +89,27 @@ fn choose(spec: &mut JobSpec) -> Result<Chosen, Failure> {
         set(spec, MPI_ABI, OsStr::new(abi.word()));
     }
     let libpcm = format!("{}, for {}: {libpcm}", abi.libpcm(), abi.name());
-    Ok(Chosen { abi, libpcm, mpi })
+    Ok(Chosen { libpcm, mpi })
 }
 
-/// Completes the environment of a job of Open MPI, whose ranks find each other through its libpmix.
-pub(crate) fn complete_open_mpi(spec: &mut JobSpec) -> Result<(), Failure> {
-    let linked = open_mpi::linked(OsStr::from_bytes(&spec.program));
-    let is_told = variable(spec, MPI_ABI).is_some_and(|word| word == MPI_ABI_OPEN_MPI);
-    if !is_told && linked.is_none() {
-        return Ok(());
+/// Ranks of Open MPI find each other through the libpmix of their own Open MPI. That is known by its library: this one,
+/// else what the loader finds without the program's help. One of another release is refused.
+fn serve_pmix(spec: &mut JobSpec, library: Option<PathBuf>) -> Result<(), Failure> {
+    let mut pmix = variable(spec, PMIX_LIBRARY).map(PathBuf::from);
+    if let Some(library) = library.or_else(open_mpi::of_environment) {
+        let of_library = open_mpi::pmix_of(&library);
+        let of_library = of_library.map_err(|reason| Failure::usage(format!("{} {reason}", library.display())))?;
+        pmix = pmix.or(of_library);
     }
-    let named = variable(spec, MPI_LIBRARY).map(PathBuf::from);
-    let library = named.or(linked.flatten()).ok_or_else(|| {
-        let program = OsStr::from_bytes(&spec.program).display();
-        Failure::usage(format!(
-            "the Open MPI of {program} was not found: name its libmpi.so.40 by {MPI_LIBRARY}"
-        ))
-    })?;
-    if variable(spec, PMIX_LIBRARY).is_none() {
-        let pmix =
-            open_mpi::pmix_of(&library).map_err(|reason| Failure::usage(format!("{} {reason}", library.display())))?;
-        set(spec, PMIX_LIBRARY, pmix.as_os_str());
-    }
-    set(spec, MPI_ABI, OsStr::new(MPI_ABI_OPEN_MPI));
-    // There is no libpcm for it.
-    spec.preload = false;
+    let Some(pmix) = pmix else {
+        return Err(Failure::usage(format!(
+            "the loader would find no {} for {}: name the libmpi.so.40 of its Open MPI with --mpi-lib, or the libpmix that \
+             belongs to it in {PMIX_LIBRARY}",
+            open_mpi::PMIX,
+            OsStr::from_bytes(&spec.program).display()
+        )));
+    };
+    set(spec, PMIX_LIBRARY, pmix.as_os_str());
     Ok(())
 }
 
@@ -127,7 +124,7 @@ fn of_loader(program: &str, linked: Option<Linked>) -> String {
 /// For `run --verbose`: what was chosen, and what a daemon sets of MPI for such a job.
 pub(crate) fn explained(chosen: Option<&Chosen>, spec: &JobSpec) -> String {
     let (libpcm, mpi) = match chosen {
-        Some(Chosen { libpcm, mpi, .. }) => (libpcm.as_str(), mpi.as_str()),
+        Some(Chosen { libpcm, mpi }) => (libpcm.as_str(), mpi.as_str()),
         None => ("not preloaded: --no-preload", "what the ranks load"),
     };
     let of = |is_oversubscribed| {
@@ -177,18 +174,6 @@ fn check_fortran_layer(program: &OsStr, library: &Path) -> Result<(), Failure> {
         "{} was linked with {FORTRAN_LAYER}, which {} does not have: run it on the MPI that it was compiled with \
          (without PCM_MPI, or by --mpi-lib), or compile it with this one",
         program.display(),
-        library.display()
-    )))
-}
-
-/// Programs of Open MPI 4 run with Open MPI 5, and are judged by what they load.
-fn check_release(library: &Path) -> Result<(), Failure> {
-    if !program::names(library.as_os_str(), OF_OPEN_MPI_4) {
-        return Ok(());
-    }
-    Err(Failure::usage(format!(
-        "{} is of Open MPI 4, and libpcm needs Open MPI 5, which runs the same programs: name its libmpi.so.40 with \
-         --mpi-lib",
         library.display()
     )))
 }
@@ -275,6 +260,7 @@ mod tests {
         JobSpec {
             program: program.as_os_str().as_bytes().to_vec(),
             env: env.iter().map(|(name, value)| (bytes(name), bytes(value))).collect(),
+            preload: true,
             ..JobSpec::default()
         }
     }
@@ -283,18 +269,21 @@ mod tests {
         variable(spec, name).and_then(OsStr::to_str)
     }
 
-    /// An Open MPI of that many libraries: of release 5, or of 4.
+    /// The library of an Open MPI of that release, and its libpmix.
     fn open_mpi(folder: &Path, release: u32) -> PathBuf {
-        let (library, layer) = (folder.join("libmpi.so.40"), folder.join(OF_OPEN_MPI_4));
-        made(&layer, &["-Wl,-soname,libopen-rte.so.40"]);
-        let layer = layer.display().to_string();
-        let needed = ["-Wl,-soname,libmpi.so.40", &layer];
-        made(&library, if release == 4 { &needed } else { &needed[..1] });
+        let [library, pmix, layer] =
+            ["libmpi.so.40", "libpmix.so.2", "libopen-rte.so.40"].map(|name| folder.join(name));
+        for (library, name) in [(&pmix, "libpmix.so.2"), (&layer, "libopen-rte.so.40")] {
+            made(library, &[&format!("-Wl,-soname,{name}")]);
+        }
+        let [pmix, layer] = [pmix, layer].map(|file| file.display().to_string());
+        let needed = ["-Wl,-soname,libmpi.so.40", "-Wl,-rpath,$ORIGIN", &pmix, &layer];
+        made(&library, if release == 4 { &needed } else { &needed[..3] });
         library
     }
 
     #[test]
-    fn a_program_of_open_mpi_gets_the_libpcm_for_it_once_daemons_can_start_it() {
+    fn a_program_of_open_mpi_gets_the_libpcm_and_the_libpmix_for_it() {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = folder.path();
         let library = open_mpi(folder, 5);
@@ -302,25 +291,38 @@ mod tests {
         made(&program, &[&library.display().to_string(), "-Wl,-rpath,$ORIGIN"]);
         made(&plain, &[]);
         let named = library.to_str().expect("a path");
+        let pmix = library.with_file_name("libpmix.so.2");
+        let pmix = pmix.to_str().expect("a path");
         let linked = format!("{} was linked with libmpi.so.40", program.display());
         let has_it = format!("{named} has it");
         for (program, env, why) in [
             (&program, &[][..], linked.as_str()),
-            (&plain, &[(MPI_ABI, "openmpi")], "PCM_MPI_ABI=openmpi says so"),
+            (
+                &plain,
+                &[(MPI_ABI, "openmpi"), (PMIX_LIBRARY, pmix)],
+                "PCM_MPI_ABI=openmpi says so",
+            ),
             (&plain, &[(MPI_LIBRARY, named)], &has_it),
         ] {
-            let mut spec = job(program, env);
-            let chosen = choose(&mut spec).expect("an MPI that libpcm is for");
-            assert_eq!(chosen.abi, Abi::OpenMpi);
-            assert_eq!(chosen.libpcm, format!("libpcm_openmpi.so, for Open MPI: {why}"));
-            assert_eq!(value(&spec, MPI_ABI), Some("openmpi"));
-            let refused = complete(&mut job(program, env)).expect_err("daemons speak PMI-1");
-            let line = format!("{} calls Open MPI, which daemons cannot start yet", program.display());
-            assert!(refused.to_string().contains(&line), "{refused}");
+            for preload in [true, false] {
+                let mut spec = job(program, env);
+                spec.preload = preload;
+                let chosen = complete(&mut spec).expect("an MPI that libpcm is for");
+                let libpcm = chosen.map(|chosen| chosen.libpcm);
+                let expected = format!("libpcm_openmpi.so, for Open MPI: {why}");
+                assert_eq!(libpcm, preload.then_some(expected));
+                assert_eq!(value(&spec, MPI_ABI), Some("openmpi"));
+                assert_eq!(value(&spec, PMIX_LIBRARY), Some(pmix));
+            }
         }
+        let refused = complete(&mut job(&plain, &[(MPI_ABI, "openmpi")])).expect_err("no libpmix");
+        assert!(
+            refused.to_string().starts_with("the loader would find no libpmix.so.2"),
+            "{refused}"
+        );
         let mut spec = job(&plain, &[]);
-        assert_eq!(choose(&mut spec).expect("any MPI").abi, Abi::Mpich);
-        assert_eq!(value(&spec, MPI_ABI), None);
+        _ = complete(&mut spec).expect("any MPI");
+        assert_eq!((value(&spec, MPI_ABI), value(&spec, PMIX_LIBRARY)), (None, None));
     }
 
     #[test]
@@ -333,12 +335,20 @@ mod tests {
         let library = old.path().join("libmpi.so.40");
         let program = old.path().join("program");
         made(&program, &[&library.display().to_string(), "-Wl,-rpath,$ORIGIN"]);
-        let refused = choose(&mut job(&program, &[])).expect_err("of another time");
-        let line = format!("{} is of Open MPI 4, and libpcm needs Open MPI 5", library.display());
-        assert!(refused.to_string().contains(&line), "{refused}");
+        for preload in [true, false] {
+            let mut spec = job(&program, &[]);
+            spec.preload = preload;
+            let refused = complete(&mut spec).expect_err("of another time");
+            let line = format!(
+                "{} is of Open MPI 4, and the daemons need Open MPI 5",
+                library.display()
+            );
+            assert!(refused.to_string().contains(&line), "{refused}");
+        }
         let newer = new.path().join("libmpi.so.40");
         let env = [(MPI_LIBRARY, newer.to_str().expect("a path"))];
-        let chosen = choose(&mut job(&program, &env)).expect("a newer one");
-        assert!(chosen.mpi.starts_with(env[0].1), "{}", chosen.mpi);
+        let chosen = complete(&mut job(&program, &env)).expect("a newer one");
+        let mpi = chosen.expect("a choice").mpi;
+        assert!(mpi.starts_with(env[0].1), "{mpi}");
     }
 }

@@ -60,7 +60,7 @@ struct Given {
 }
 
 /// Each MPI reads those of its own name: the others do no harm.
-const ALWAYS: [Given; 6] = [
+const ALWAYS: [Given; 8] = [
     Given {
         name: "MPIR_CVAR_NO_COLLECTIVE_FINALIZE",
         value: "1",
@@ -90,6 +90,16 @@ const ALWAYS: [Given; 6] = [
         name: "OMPI_MCA_mpi_yield_when_idle",
         value: "1",
         why: "Open MPI: ranks that wait leave their CPU to others",
+    },
+    Given {
+        name: "OMPI_MCA_pml",
+        value: "ob1",
+        why: "Open MPI: messages go over its own transports; UCX takes a second of each start",
+    },
+    Given {
+        name: "OMPI_MCA_btl",
+        value: "self,sm,tcp",
+        why: "Open MPI: the transports that were tried under these daemons",
     },
 ];
 

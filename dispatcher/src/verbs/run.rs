@@ -276,11 +276,7 @@ pub(crate) struct Shown {
 
 /// Runs a job and stays attached unless it is detached.
 pub(crate) async fn launch(mut spec: JobSpec, cluster: &ClusterDir, shown: Shown) -> Result<i32, Failure> {
-    chosen_mpi::complete_open_mpi(&mut spec)?;
-    let chosen = match spec.preload {
-        true => Some(chosen_mpi::complete(&mut spec)?),
-        false => None,
-    };
+    let chosen = chosen_mpi::complete(&mut spec)?;
     if shown.verbose {
         eprint!("{}", chosen_mpi::explained(chosen.as_ref(), &spec));
     }

@@ -17,15 +17,6 @@ use std::net::IpAddr;
 /// Variables of an environment.
 pub(super) type Variables = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// What each rank gets unless the user says otherwise.
-const SETTINGS: [(&str, &str); 4] = [
-    // UCX takes a second of each start.
-    ("OMPI_MCA_pml", "ob1"),
-    ("OMPI_MCA_btl", "self,sm,tcp"),
-    ("OMPI_MCA_async_mpi_finalize", "1"),
-    ("OMPI_MCA_mpi_yield_when_idle", "1"),
-];
-
 /// Whether the ranks of a job call Open MPI.
 pub(in crate::node) fn is_of_open_mpi(spec: &JobSpec) -> bool {
     value(spec, names::MPI_ABI) == Some(names::MPI_ABI_OPEN_MPI.as_bytes())
@@ -78,13 +69,10 @@ impl ServedWorld {
         (served, named(namespace, local, part.spec().max))
     }
 
-    /// All that one of its processes gets beside what every rank gets.
+    /// All that one of its processes gets beside what every rank of its job gets.
     pub(super) fn variables(&self, rank: u32, settings: &Settings, helper: HelperId) -> Option<Variables> {
         let mut all = self.environments.as_ref()?.get(&rank)?.clone();
         let mut put = |name: &str, value: &str| all.push((name.into(), value.into()));
-        for (name, value) in SETTINGS {
-            put(name, value);
-        }
         let folder = folder::of_helper(&settings.spec.cluster_id, &settings.own, helper);
         put("OMPI_MCA_btl_sm_backing_directory", &folder);
         if is_loopback(&settings.address) {
