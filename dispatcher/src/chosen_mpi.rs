@@ -103,8 +103,8 @@ fn serve_pmix(spec: &mut JobSpec, library: Option<PathBuf>) -> Result<(), Failur
     }
     let Some(pmix) = pmix else {
         return Err(Failure::usage(format!(
-            "the loader would find no {} for {}: name the libmpi.so.40 of its Open MPI with --mpi-lib, or the libpmix that \
-             belongs to it in {PMIX_LIBRARY}",
+            "the loader would find no {} for {}: name the libmpi.so.40 of its Open MPI with --mpi-lib, or the libpmix \
+             that belongs to it in {PMIX_LIBRARY}",
             open_mpi::PMIX,
             OsStr::from_bytes(&spec.program).display()
         )));

@@ -17,8 +17,8 @@ pub(crate) fn pmix_of(library: &Path) -> Result<Option<PathBuf>, String> {
     let elf = elf.ok_or("is no library")?;
     if elf.needed.iter().any(|needed| needed.starts_with(OF_OLDER)) {
         return Err(
-            "is of Open MPI 4, and the daemons need Open MPI 5, which runs the same programs: name its libmpi.so.40 with \
-             --mpi-lib"
+            "is of Open MPI 4, and the daemons need Open MPI 5, which runs the same programs: name its libmpi.so.40 \
+             with --mpi-lib"
                 .into(),
         );
     }

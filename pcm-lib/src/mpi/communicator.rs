@@ -214,8 +214,8 @@ fn null() -> MPI_Comm {
 }
 
 /// Collective. Open MPI's `MPI_Comm_disconnect` of a communicator over several worlds is a fence of PMIx, which never
-/// returned for one that was merged (5.0.11), and takes 10 ms between two groups; its `MPI_Comm_free` leaves nothing that
-/// processes which end apart would wait for.
+/// returned for one that was merged (5.0.11), and takes 10 ms between two groups; its `MPI_Comm_free` leaves nothing
+/// that processes which end apart would wait for.
 fn end(mut communicator: MPI_Comm) -> Result<(), MpiError> {
     // SAFETY: the communicator exists and is not used again.
     unsafe {

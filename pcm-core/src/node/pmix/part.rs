@@ -1,6 +1,6 @@
 //! [`PmixPart`]: the helper of one job here from its start to its end, the worlds that it knows, and processes that
-//! wait for it. A process starts when the helper knows its world, and the job hears of its end when the helper has: what
-//! the process said of itself before comes first.
+//! wait for it. A process starts when the helper knows its world, and the job hears of its end when the helper has:
+//! what the process said of itself before comes first.
 
 use super::effect::{HelperId, PmixEffect, PmixNews};
 use super::mail::{Arrival, Mail};
