@@ -96,7 +96,8 @@ fn choose(spec: &mut JobSpec) -> Result<Chosen, Failure> {
 /// else what the loader finds without the program's help. One of another release is refused.
 fn serve_pmix(spec: &mut JobSpec, library: Option<PathBuf>) -> Result<(), Failure> {
     let mut pmix = variable(spec, PMIX_LIBRARY).map(PathBuf::from);
-    if let Some(library) = library.or_else(open_mpi::of_environment) {
+    let of_environment = || pmix.is_none().then(open_mpi::of_environment).flatten();
+    if let Some(library) = library.or_else(of_environment) {
         let of_library = open_mpi::pmix_of(&library);
         let of_library = of_library.map_err(|reason| Failure::usage(format!("{} {reason}", library.display())))?;
         pmix = pmix.or(of_library);
@@ -315,11 +316,12 @@ mod tests {
                 assert_eq!(value(&spec, PMIX_LIBRARY), Some(pmix));
             }
         }
-        let refused = complete(&mut job(&plain, &[(MPI_ABI, "openmpi")])).expect_err("no libpmix");
-        assert!(
-            refused.to_string().starts_with("the loader would find no libpmix.so.2"),
-            "{refused}"
-        );
+        // Where the machine has an Open MPI, that counts.
+        if super::open_mpi::of_environment().is_none() {
+            let refused = complete(&mut job(&plain, &[(MPI_ABI, "openmpi")])).expect_err("no libpmix");
+            let line = "the loader would find no libpmix.so.2";
+            assert!(refused.to_string().starts_with(line), "{refused}");
+        }
         let mut spec = job(&plain, &[]);
         _ = complete(&mut spec).expect("any MPI");
         assert_eq!((value(&spec, MPI_ABI), value(&spec, PMIX_LIBRARY)), (None, None));

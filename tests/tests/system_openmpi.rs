@@ -149,7 +149,7 @@ fn ps_counts_iterations_and_calls_of_a_job_under_daemons() {
     });
     assert!(counted.is_some(), "{:?}", ranks());
     let in_call = wait::within(LIMIT, || {
-        let is_inside = |row: &Value| row["call"].as_str().is_some_and(|call| call.starts_with("MPI_"));
+        let is_inside = |row: &Value| row["call"].as_str().is_some_and(|call| call != "-");
         ranks().iter().any(is_inside).then_some(())
     });
     assert!(in_call.is_some(), "{:?}", ranks());
