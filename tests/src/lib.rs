@@ -15,6 +15,7 @@ pub mod conformance;
 pub mod conformance_runs;
 pub mod crashing;
 pub mod example;
+pub mod farm;
 pub mod fortran;
 pub mod guests;
 pub mod heat2d;

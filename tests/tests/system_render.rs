@@ -9,9 +9,10 @@ use std::{
 };
 use tests::{
     background::Background,
-    binaries::{built, mpiexec},
+    binaries::mpiexec,
     cluster::{Cluster, LIMIT},
-    example::{compile, mpi_compiler, ranks, source},
+    example::{compile, mpi_compiler, ranks},
+    farm::{FILM_LIMIT, PICTURE, build, farm, finished, has_programs, scene, wait_for_frames},
     limited, processes,
     skip::cannot_run,
     wait,
@@ -19,56 +20,8 @@ use tests::{
 
 const FRAMES: usize = 120;
 
-/// Small pictures: POV-Ray sleeps longer for each than it computes, so four ranks do not wait for two CPUs.
-const PICTURE: [&str; 2] = ["+W120", "+H90"];
-
-/// How long the film may take.
-const FILM_LIMIT: Duration = Duration::from_secs(300);
-
 /// Nodes are free within this time from the order on.
 const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(1);
-
-const FLAGS: [&str; 7] = [
-    "-std=c11",
-    "-O2",
-    "-Wall",
-    "-Wextra",
-    "-Wpedantic",
-    "-Wconversion",
-    "-Werror",
-];
-
-/// Says what is missing.
-fn has_programs() -> bool {
-    let missing = ["povray", "ffmpeg"]
-        .into_iter()
-        .find(|program| !Path::new("/usr/bin").join(program).exists());
-    if let Some(program) = missing {
-        cannot_run(&format!("there is no {program}: install the package of this name"));
-    }
-    missing.is_none()
-}
-
-fn build(name: &str, with: &Path, folder: &Path) -> PathBuf {
-    let program = folder.join(name);
-    let source = source("render").join(name).with_extension("c");
-    compile(Command::new(with).args(FLAGS).arg(source).arg("-o").arg(&program));
-    program
-}
-
-/// A farm of so many frames in a cluster's folder, which POV-Ray may write to.
-fn farm(cluster: &Cluster, options: &[&str], scene: &Path, frames: usize) -> Command {
-    let program = build("render", &built("pcmcc"), cluster.files());
-    let mut command = cluster.pcmctl(&["run", "--name", "farm"]);
-    command.args(options).arg("--").arg(program);
-    command.arg(scene).arg(frames.to_string()).arg("film").args(PICTURE);
-    command.current_dir(cluster.files());
-    command
-}
-
-fn scene() -> PathBuf {
-    source("render/marbles.pov")
-}
 
 /// The picture of a file, without the comment that names the time.
 fn pixels(file: &Path) -> Vec<u8> {
@@ -90,17 +43,6 @@ fn pixels(file: &Path) -> Vec<u8> {
 
 fn frame(folder: &Path, number: usize) -> PathBuf {
     folder.join(format!("frame-{number:03}.ppm"))
-}
-
-fn finished(folder: &Path) -> usize {
-    let files = fs::read_dir(folder).into_iter().flatten().flatten();
-    files
-        .filter(|file| file.file_name().to_string_lossy().starts_with("frame-"))
-        .count()
-}
-
-fn wait_for_frames(folder: &Path, count: usize) {
-    wait::until("more frames", FILM_LIMIT, || (finished(folder) >= count).then_some(()));
 }
 
 /// Kills a rank and waits until the farm goes on.
@@ -216,29 +158,6 @@ fn a_film_is_that_of_one_process_while_nodes_come_and_go_and_ranks_die() {
     assert!(outcome.status.success(), "{outcome:?}");
     assert_same_film(&film, &reference);
     assert!(of_ideal >= 0.85, "{of_ideal}, {there} rank-seconds");
-    cluster.down();
-}
-
-#[test]
-fn agents_grow_a_farm_onto_idle_nodes() {
-    if !has_programs() {
-        return;
-    }
-    let cluster = Cluster::up(3);
-    let options = ["-n", "1", "--min", "1", "--max", "3", "--policy", "cost"];
-    let running = Background::start(&mut farm(&cluster, &options, &scene(), FRAMES / 2));
-    wait_for_frames(&cluster.files().join("film"), 1);
-    wait::until("a second rank", FILM_LIMIT, || {
-        (ranks(&cluster).len() > 1).then_some(())
-    });
-    let outcome = running.end(FILM_LIMIT);
-    assert!(outcome.status.success(), "{outcome:?}");
-    let decided = cluster.events(Some("1"), "decision");
-    let chosen = decided.iter().find(|decision| !decision["chosen"].is_null());
-    assert!(
-        chosen.is_some_and(|decision| decision["policy"] == "cost"),
-        "{decided:?}"
-    );
     cluster.down();
 }
 

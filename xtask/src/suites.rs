@@ -75,7 +75,7 @@ const NEEDS_BROWSER: &str = "system_dashboard";
 const NEEDS_FILTER: &str = "fault_fabric";
 
 /// Targets beside which nothing else runs: tests in them hold a limit of milliseconds, or wait until nodes are idle.
-const NEED_QUIET: [&str; 3] = [NEEDS_BROWSER, "system_links", "system_topology"];
+const NEED_QUIET: [&str; 4] = [NEEDS_BROWSER, "system_links", "system_render_idle", "system_topology"];
 
 /// What is to be run.
 #[derive(Clone, Copy, Debug)]
