@@ -365,6 +365,12 @@ pub enum NodeToCoordinator {
         /// What MPI said.
         message: String,
     },
+    /// MPI in a process ended it by itself, as it does after an error that it cannot return.
+    GaveUp {
+        process: ProcessId,
+        /// With which code.
+        code: i32,
+    },
     /// No process of the job is left here.
     Emptied,
     /// No process of the job is left here, and all its output was taken.

@@ -71,9 +71,9 @@ impl Participant {
         });
     }
 
-    pub(super) fn on_aborting(&mut self, process: ProcessId, code: i32, message: String, effects: &mut Vec<Effect>) {
+    /// A process, or MPI in it, aborts.
+    pub(super) fn on_aborting(&mut self, process: ProcessId, message: NodeToCoordinator, effects: &mut Vec<Effect>) {
         if self.processes.get(&process).is_some_and(Local::is_alive) {
-            let message = NodeToCoordinator::Aborted { process, code, message };
             effects.push(Effect::Send {
                 node: self.coordinator.clone(),
                 message: message.into(),

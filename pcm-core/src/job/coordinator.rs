@@ -335,6 +335,7 @@ impl Coordinator {
             NodeToCoordinator::Aborted { process, code, message } => {
                 self.on_aborted(now_us, process, code, &message, effects);
             }
+            NodeToCoordinator::GaveUp { process, code } => self.on_gave_up(now_us, process, code, ""),
             NodeToCoordinator::Emptied => self.on_node_stage(&node, NodeStage::Emptied, effects),
             NodeToCoordinator::Cleared => self.on_node_stage(&node, NodeStage::Cleared, effects),
             NodeToCoordinator::NoPart => self.on_no_part(now_us, &node, effects),

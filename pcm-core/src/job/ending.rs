@@ -208,29 +208,28 @@ impl Coordinator {
         message: &str,
         effects: &mut Vec<Effect>,
     ) {
-        // A spare that aborts ends alone.
-        let at_work = self.processes.get(&process).filter(|known| known.role != Role::Spare);
-        let Some(node) = at_work.map(|known| known.node.clone()) else {
-            return;
-        };
-        let who = self.describe(process, &node);
-        let said = if message.is_empty() {
-            String::new()
-        } else {
-            format!(", saying {message:?}")
-        };
-        let is_of_mpi = !(0..=ABORT_CODE_MAX).contains(&code);
-        let reason = match is_of_mpi {
-            false => format!("{who} called MPI_Abort with code {code}{said}"),
-            true => format!("MPI in {who} gave up with error code {code}{said}: most often it lost another rank"),
-        };
-        // A shell sees eight bits; an abort is never a success.
-        let code = if code & 0xff == 0 { 1 } else { code & 0xff };
-        let end = JobEnd { code, reason };
-        if is_of_mpi {
-            return self.on_hearsay(now_us, process, (end, Fault::Rank));
+        if !(0..=ABORT_CODE_MAX).contains(&code) {
+            return self.on_gave_up(now_us, process, code, message);
         }
-        self.begin_ending(now_us, end, 0, effects);
+        let Some(who) = self.at_work(process) else { return };
+        let reason = format!("{who} called MPI_Abort with code {code}{}", said(message));
+        let code = abort_code(code);
+        self.begin_ending(now_us, JobEnd { code, reason }, 0, effects);
+    }
+
+    /// MPI in a process ends it, most often because another is lost: the end of that one tells more.
+    pub(super) fn on_gave_up(&mut self, now_us: u64, process: ProcessId, code: i32, message: &str) {
+        let Some(who) = self.at_work(process) else { return };
+        let said = said(message);
+        let reason = format!("MPI in {who} gave up with error code {code}{said}: most often it lost another rank");
+        let code = abort_code(code);
+        self.on_hearsay(now_us, process, (JobEnd { code, reason }, Fault::Rank));
+    }
+
+    /// Describes a process, unless it is a spare, which ends alone.
+    fn at_work(&self, process: ProcessId) -> Option<String> {
+        let known = self.processes.get(&process)?;
+        (known.role != Role::Spare).then(|| self.describe(process, &known.node))
     }
 
     pub(super) fn on_node_gone(&mut self, now_us: u64, node: &NodeName, effects: &mut Vec<Effect>) {
@@ -552,6 +551,18 @@ fn refusal_exit_code(code: &str) -> i32 {
         refusal::NOT_EXECUTABLE => 126,
         _ => 1,
     }
+}
+
+/// A shell sees eight bits; an abort is never a success.
+fn abort_code(code: i32) -> i32 {
+    if code & 0xff == 0 { 1 } else { code & 0xff }
+}
+
+fn said(message: &str) -> String {
+    if message.is_empty() {
+        return String::new();
+    }
+    format!(", saying {message:?}")
 }
 
 fn signal_name(signal: i32) -> &'static str {

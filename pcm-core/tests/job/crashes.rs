@@ -247,14 +247,16 @@ fn who_sends_sigterm_or_has_no_checkpoint_gets_an_end() {
 
 #[test]
 fn mpi_that_gives_up_is_a_crash_and_a_program_that_aborts_is_an_end() {
-    for (code, comes_back) in [(807_062_543, true), (3, false)] {
+    let process = ProcessId(1);
+    let aborted = |code| NodeToCoordinator::Aborted {
+        process,
+        code,
+        message: "abort".to_owned(),
+    };
+    let gave_up = NodeToCoordinator::GaveUp { process, code: 14 };
+    for (message, comes_back) in [(aborted(807_062_543), true), (gave_up, true), (aborted(3), false)] {
         let mut cluster = running(&[1, 1]);
-        let process = ProcessId(1);
-        let message = "abort".to_owned();
-        cluster.coordinate(Input::Said {
-            node: node(1),
-            message: NodeToCoordinator::Aborted { process, code, message },
-        });
+        cluster.coordinate(Input::Said { node: node(1), message });
         cluster.settle();
         cluster.pass(SECOND);
         cluster.settle();

@@ -145,6 +145,8 @@ pub enum Effect {
     Announce {
         lost: Process,
     },
+    /// libpmix is to know a namespace without processes here.
+    Learn(Namespace),
     /// libpmix is asked what a process of this node has published; answered by `Event::Fetched`.
     Fetch {
         number: u64,
@@ -210,4 +212,6 @@ pub enum NodeMessage {
     Lost {
         process: Process,
     },
+    /// A namespace that the sender knows. The keeper says it to nodes that have none of its processes.
+    Known(Namespace),
 }

@@ -12,7 +12,7 @@ use crate::{
     names::{Process, Published, Status},
 };
 use pcm_proto::ids::NodeName;
-use pcm_proto::pmix::{Report, Serve, SpawnCommand};
+use pcm_proto::pmix::{Namespace, Report, Serve, SpawnCommand};
 use std::{collections::BTreeMap, time::Duration};
 
 /// How long another node, or the parent for a spawn, may take for an answer. Open MPI itself waits 600 s at most for
@@ -60,7 +60,7 @@ impl Machine {
     pub fn handle(&mut self, now: Duration, event: Event) -> Vec<Effect> {
         match event {
             Event::Called { ticket, upcall } => self.called(now, ticket, upcall),
-            Event::Registered(namespace) => self.namespaces.add(namespace),
+            Event::Registered(namespace) => self.registered(namespace),
             Event::Forgotten { namespace } => {
                 self.collectives.forget(&namespace);
                 self.directory.forget(&namespace);
@@ -112,15 +112,12 @@ impl Machine {
                 message,
                 victims,
             } => {
-                // Open MPI aborts a rank that hears of a lost one: the parent knows of the loss.
-                if !self.namespaces.is_any_lost() {
-                    self.report(Report::Aborted {
-                        process,
-                        status,
-                        message,
-                        victims,
-                    });
-                }
+                self.report(Report::Aborted {
+                    process,
+                    status,
+                    message,
+                    victims,
+                });
                 self.done(ticket, Status::SUCCESS);
             }
             Upcall::Collective(call) => self.collective(now, ticket, call),
@@ -159,6 +156,39 @@ impl Machine {
                 commands,
                 timeout,
             } => self.spawn(now, ticket, process, commands, timeout),
+        }
+    }
+
+    /// Says of a namespace with processes here to the keeper. Letters of two nodes keep their order: all that these
+    /// processes publish comes after it.
+    fn registered(&mut self, namespace: Namespace) {
+        if self.own != self.keeper {
+            let known = NodeMessage::Known(namespace.clone());
+            self.tell(self.keeper.clone(), known);
+        }
+        self.namespaces.add(namespace);
+        self.spread();
+    }
+
+    fn learned(&mut self, namespace: Namespace) {
+        if self.namespaces.is_known(&namespace.name) {
+            return;
+        }
+        // One with processes here is registered by the parent, which has not done so yet.
+        if namespace.ranks_on(&self.own).is_empty() {
+            self.effects.push(Effect::Learn(namespace.clone()));
+        }
+        self.namespaces.add(namespace);
+        self.spread();
+    }
+
+    /// At the keeper: each node hears of the namespaces that have no processes there, before it finds anything that
+    /// their processes published.
+    fn spread(&mut self) {
+        if self.own == self.keeper {
+            for (node, namespace) in self.namespaces.unsaid(&self.own) {
+                self.tell(node, NodeMessage::Known(namespace));
+            }
         }
     }
 
@@ -297,6 +327,7 @@ impl Machine {
             NodeMessage::Lost { process } => {
                 self.lost(&process);
             }
+            NodeMessage::Known(namespace) => self.learned(namespace),
         }
     }
 

@@ -9,6 +9,8 @@ pub(super) struct Namespaces {
     known: BTreeMap<String, Namespace>,
     finalized: BTreeSet<Process>,
     lost: BTreeSet<Process>,
+    /// At the keeper: the namespaces that it has named to other nodes.
+    said: BTreeSet<(NodeName, String)>,
 }
 
 impl Namespaces {
@@ -18,12 +20,34 @@ impl Namespaces {
 
     pub(super) fn remove(&mut self, name: &str) {
         self.known.remove(name);
+        self.said.retain(|(_, said)| said != name);
         self.finalized.retain(|process| process.namespace != name);
         self.lost.retain(|process| process.namespace != name);
     }
 
     pub(super) fn finalized(&mut self, process: Process) {
         self.finalized.insert(process);
+    }
+
+    pub(super) fn is_known(&self, name: &str) -> bool {
+        self.known.contains_key(name)
+    }
+
+    /// For other nodes the namespaces without processes there that were not named to them. They count as named now.
+    pub(super) fn unsaid(&mut self, own: &NodeName) -> Vec<(NodeName, Namespace)> {
+        let mut unsaid = Vec::new();
+        for node in self.others(own) {
+            let elsewhere = self
+                .known
+                .values()
+                .filter(|namespace| namespace.ranks_on(&node).is_empty());
+            for namespace in elsewhere {
+                if self.said.insert((node.clone(), namespace.name.clone())) {
+                    unsaid.push((node.clone(), namespace.clone()));
+                }
+            }
+        }
+        unsaid
     }
 
     /// Notes the end of a process; whether that is a loss, and was not known.
@@ -34,10 +58,6 @@ impl Namespaces {
 
     pub(super) fn is_lost(&self, process: &Process) -> bool {
         self.lost.contains(process)
-    }
-
-    pub(super) fn is_any_lost(&self) -> bool {
-        !self.lost.is_empty()
     }
 
     pub(super) fn node_of(&self, process: &Process) -> Option<&NodeName> {

@@ -179,6 +179,11 @@ impl Server<'_> {
                     self.reports.send(&Report::ToNode { node, message })?;
                 }
                 Effect::Announce { lost } => self.library.announce(&lost),
+                Effect::Learn(namespace) => {
+                    if let Err(reason) = self.library.register(&namespace) {
+                        self.refuse(format!("learn {}", namespace.name), reason)?;
+                    }
+                }
                 Effect::Fetch { number, process } => self.fetch(number, &process)?,
             }
         }

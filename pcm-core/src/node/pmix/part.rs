@@ -170,8 +170,9 @@ impl PmixPart {
             Report::Connected { process } => self.stage(&process, Stage::Initialized),
             Report::Finalized { process } => self.stage(&process, Stage::Finalized),
             Report::Aborted { process, status, .. } => {
-                let aborting = |process| Follow::Run(Input::Aborting { process, code: status });
-                self.process(&process).map(aborting).into_iter().collect()
+                // Of a call of `MPI_Abort` libpcm says so before.
+                let gave_up = |process| Follow::Run(Input::GaveUp { process, code: status });
+                self.process(&process).map(gave_up).into_iter().collect()
             }
             Report::SpawnAsked { number, .. } => {
                 let outcome = Err(NOT_SUPPORTED);

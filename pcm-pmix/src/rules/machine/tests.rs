@@ -73,6 +73,7 @@ impl Nodes {
                 nodes.event(name, Event::Registered(namespace.clone()));
             }
         }
+        nodes.deliver();
         nodes
     }
 
@@ -513,4 +514,74 @@ fn a_namespace_that_is_forgotten_leaves_nothing() {
     let expected = [(1, failed(0)), (2, failed(PMIX_ERR_NOT_FOUND)), (3, failed(0))];
     assert_eq!(nodes.answers(), BTreeMap::from(expected));
     assert_eq!(nodes.machines[&node("a")].due(), None);
+}
+
+/// The namespaces that libpmix of a node has to learn, in order.
+fn to_learn(nodes: &Nodes, at: &str) -> Vec<String> {
+    let of_node = nodes.effects.iter().filter(|(node, _)| node == at);
+    let learned = of_node.filter_map(|(_, effect)| match effect {
+        Effect::Learn(namespace) => Some(namespace.name.clone()),
+        _ => None,
+    });
+    learned.collect()
+}
+
+#[test]
+fn nodes_learn_of_worlds_elsewhere_before_they_find_what_these_published() {
+    let mut nodes = Nodes::new(&["a", "b", "c"], &[]);
+    let old = namespace("old", &[&[0], &[1]]);
+    for name in ["a", "b"] {
+        nodes.event(name, Event::Registered(old.clone()));
+    }
+    nodes.deliver();
+    assert_eq!(to_learn(&nodes, "c"), Vec::<String>::new(), "it has nothing of the job");
+    let publish = Upcall::Publish {
+        publisher: Process::new("old", 1),
+        values: vec![("port".to_owned(), Value::text("here"))],
+        is_read_once: false,
+    };
+    nodes.call("b", 1, publish);
+    let new = namespace("new", &[&[], &[], &[0]]);
+    nodes.event("c", Event::Registered(new));
+    let look_up = Upcall::Lookup {
+        keys: vec!["port".to_owned()],
+        waits: true,
+        timeout: None,
+    };
+    nodes.call("c", 2, look_up);
+    nodes.deliver();
+    assert_eq!(to_learn(&nodes, "c"), ["old"]);
+    assert_eq!(to_learn(&nodes, "b"), ["new"]);
+    assert_eq!(to_learn(&nodes, "a"), ["new"]);
+    let at_c = nodes
+        .effects
+        .iter()
+        .position(|(node, effect)| node == "c" && matches!(effect, Effect::Learn(_)));
+    let found = nodes
+        .effects
+        .iter()
+        .position(|(node, effect)| node == "c" && matches!(effect, Effect::Answer { .. }));
+    assert!(at_c < found && found.is_some(), "{:?}", nodes.effects);
+    let both = [Process::all_of("old"), Process::all_of("new")];
+    nodes.answers();
+    for (at, ticket) in [("a", 3), ("b", 4), ("c", 5)] {
+        nodes.call(at, ticket, call(Kind::Connect, &both, at.as_bytes()));
+    }
+    nodes.deliver();
+    assert_eq!(
+        nodes.answers(),
+        [3, 4, 5].map(|ticket| (ticket, collected(b"abc"))).into()
+    );
+}
+
+#[test]
+fn a_namespace_is_named_to_a_node_once() {
+    let mut nodes = Nodes::new(&["a", "b", "c"], &[namespace("old", &[&[0], &[1]])]);
+    for name in ["one", "two"] {
+        nodes.event("c", Event::Registered(namespace(name, &[&[], &[], &[0]])));
+        nodes.deliver();
+    }
+    for at in ["a", "b"] {
+        assert_eq!(to_learn(&nodes, at), ["one", "two"], "{at}");
+    }
 }

@@ -1,0 +1,104 @@
+//! Jobs of a stock Open MPI 5 change live and by relaunch, leave and recover, and the result is that of an undisturbed
+//! run bit for bit.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+use tests::{
+    background::Background,
+    cluster::{Cluster, LIMIT},
+    crashing,
+    malleable::Malleable,
+    open_mpi::{compiled, prefix},
+    random_changes::{self, NODES},
+    standbys,
+};
+
+const CHANGES: u32 = 50;
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+/// For `PCM_MPI`, in place of the one that the tests were started with.
+fn its_prefix() -> String {
+    text(&prefix()).to_owned()
+}
+
+fn heat2d(cluster: &Cluster) -> String {
+    text(&compiled("examples/heat2d/heat2d.c", cluster.files(), true)).to_owned()
+}
+
+#[test]
+fn fifty_random_live_changes_keep_the_result_and_who_leaves_is_gone() {
+    let cluster = Cluster::up(NODES);
+    let program = heat2d(&cluster);
+    let variables = [("PCM_MPI", &*its_prefix())];
+    let job = Malleable::start_with(&cluster, &program, 2, random_changes::PACE, &variables);
+    random_changes::survives(&cluster, job, CHANGES);
+    cluster.down();
+}
+
+#[test]
+fn a_program_bound_by_messages_is_as_fast_with_ranks_of_two_worlds() {
+    let cluster = Cluster::up(2);
+    let program = heat2d(&cluster);
+    let job = Malleable::start_with(&cluster, &program, 2, (150_000, 0), &[("PCM_MPI", &its_prefix())]);
+    let change = job.migrate(1, "n0");
+    assert_eq!(change["mode"], "live", "{change}");
+    let began = Instant::now();
+    job.ends_right();
+    let took = began.elapsed();
+    println!("after the change: {took:?}");
+    assert!(took < Duration::from_secs(30), "{took:?}");
+    cluster.down();
+}
+
+#[test]
+fn mpi_is_finalized_for_a_program_whose_ranks_have_changed() {
+    let cluster = Cluster::up(2);
+    let program = compiled("tests/programs/changing.c", cluster.files(), true);
+    let mut command = cluster.pcmctl(&["run", "-n", "2", "--nodes", "n0", "--"]);
+    command.arg(&program).args(["over", "1500", "1000"]);
+    let job = Background::start(command.env("PCM_MPI", its_prefix()));
+    cluster.wait_until_ranks_of_iterate("1");
+    let change = cluster.run(&["migrate", "1", "--rank", "1", "--to", "n1", "--mode", "live"]);
+    assert!(change.status.success(), "{change:?}");
+    // The program says by its code whether MPI_Finalized was true.
+    let outcome = job.end(LIMIT);
+    assert!(
+        outcome.status.success() && outcome.stdout.contains("over: done"),
+        "{outcome:?}"
+    );
+    cluster.down();
+}
+
+#[test]
+fn a_rank_that_joins_waited_before() {
+    let cluster = Cluster::up(2);
+    standbys::joins_and_ends_right(&cluster, &heat2d(&cluster), &[("PCM_MPI", &its_prefix())]);
+    cluster.down();
+}
+
+#[test]
+fn a_job_is_relaunched_and_ends_right() {
+    let cluster = Cluster::up(2);
+    let program = heat2d(&cluster);
+    let job = Malleable::start_with(&cluster, &program, 2, (6000, 500), &[("PCM_MPI", &its_prefix())]);
+    for to in ["3", "1"] {
+        let verb = if to == "3" { "expand" } else { "shrink" };
+        let outcome = cluster.run(&[verb, "1", "--to", to, "--mode", "relaunch"]);
+        assert!(outcome.status.success(), "{outcome:?}\n{}", job.told());
+    }
+    assert_eq!(job.ends_right().ranks, 1);
+    cluster.down();
+}
+
+#[test]
+fn a_killed_rank_costs_the_iterations_since_the_last_checkpoint_and_nothing_else() {
+    let cluster = Cluster::that_crashes(3);
+    let program = heat2d(&cluster);
+    crashing::loses_a_rank_and_ends_right(&cluster, &program, &[("PCM_MPI", &its_prefix())]);
+    cluster.down();
+}
