@@ -16,9 +16,9 @@ use std::{
 use tests::{
     asked,
     cluster::{CRASH_PATIENCE, Cluster, LIMIT},
-    crashing::{Crashing, kill_node},
+    crashing::{Crashing, PROGRAM, kill_node},
     heat2d::Closing,
-    limited, processes,
+    limited, open_mpi, processes,
     shared_memory::SMALL_DISK_VARIABLE,
 };
 
@@ -56,8 +56,15 @@ const LOST: [&str; 3] = [
     "most nodes of the cluster cannot be reached",
 ];
 
-/// In the environment of a job.
-type Variables<'a> = &'a [(&'a str, &'a str)];
+/// The same on Open MPI.
+const ROUNDS_ON_OPEN_MPI: u64 = 8;
+
+/// A build of heat2d, and what ranks of it have in their environment.
+#[derive(Clone, Copy)]
+struct Program<'a> {
+    program: &'a str,
+    variables: &'a [(&'a str, &'a str)],
+}
 
 #[derive(Clone, Copy, Debug)]
 enum Blow {
@@ -155,8 +162,8 @@ fn boot() -> Cluster {
     cluster
 }
 
-/// One round with these variables in the environment of the job; whether a node was lost.
-fn round(cluster: &Cluster, seed: u64, variables: Variables<'_>) -> bool {
+/// One round; whether a node was lost.
+fn round(cluster: &Cluster, seed: u64, program: Program<'_>) -> bool {
     let mut random = Random::new(seed);
     let files = match random.index(FILES_ONE_IN) {
         0 => Files::Kept,
@@ -174,7 +181,7 @@ fn round(cluster: &Cluster, seed: u64, variables: Variables<'_>) -> bool {
     if files != Files::No {
         options.extend(["--checkpoint-dir", place]);
     }
-    let job = Crashing::start_with(cluster, &options, LENGTH, variables);
+    let job = Crashing::start_program(cluster, program.program, &options, LENGTH, program.variables);
     job.wait_for("checkpoint_complete", 1);
     let (mut has_lost_node, mut may_be_lost) = (false, false);
     for _ in 0..=random.index(BLOWS_MAX) {
@@ -195,13 +202,13 @@ fn round(cluster: &Cluster, seed: u64, variables: Variables<'_>) -> bool {
         job.ends_right();
     }
     if files == Files::Kept && !has_lost_node {
-        damage_and_restart(cluster, &kept, &mut random, variables);
+        damage_and_restart(cluster, &kept, &mut random, program);
     }
     has_lost_node
 }
 
 /// What was written is damaged or cut short: it is refused, and an older one gives the right result.
-fn damage_and_restart(cluster: &Cluster, directory: &Path, random: &mut Random, variables: Variables<'_>) {
+fn damage_and_restart(cluster: &Cluster, directory: &Path, random: &mut Random, program: Program<'_>) {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut made: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     made.retain(|path| path.join("SEAL").is_file());
@@ -223,7 +230,7 @@ fn damage_and_restart(cluster: &Cluster, directory: &Path, random: &mut Random, 
     }
     let restart = |path: &Path, ranks: &str| {
         let mut command = cluster.pcmctl(&["restart", path.to_str().expect("UTF-8"), "-n", ranks]);
-        limited::run(command.envs(variables.iter().copied()), LIMIT)
+        limited::run(command.envs(program.variables.iter().copied()), LIMIT)
     };
     let ranks = (1 + random.index(5)).to_string();
     let refused = restart(&newest, &ranks);
@@ -241,7 +248,7 @@ fn damage_and_restart(cluster: &Cluster, directory: &Path, random: &mut Random, 
     }
 }
 
-fn work(next: &AtomicU64, end: u64, begun: Instant, variables: Variables<'_>) {
+fn work(next: &AtomicU64, end: u64, begun: Instant, program: Program<'_>) {
     let mut cluster: Option<(Cluster, usize)> = None;
     loop {
         let seed = next.fetch_add(1, Relaxed);
@@ -251,7 +258,7 @@ fn work(next: &AtomicU64, end: u64, begun: Instant, variables: Variables<'_>) {
         let seconds = begun.elapsed().as_secs_f64();
         eprintln!("seed {seed} after {seconds:.0} s; again with PCM_CHAOS_SEED={seed}");
         let (here, jobs) = cluster.take().unwrap_or_else(|| (boot(), 0));
-        if round(&here, seed, variables) || jobs + 1 == JOBS_PER_CLUSTER {
+        if round(&here, seed, program) || jobs + 1 == JOBS_PER_CLUSTER {
             here.down();
         } else {
             cluster = Some((here, jobs + 1));
@@ -262,14 +269,14 @@ fn work(next: &AtomicU64, end: u64, begun: Instant, variables: Variables<'_>) {
     }
 }
 
-fn rounds(usual: u64, variables: Variables<'_>) {
+fn rounds(usual: u64, program: Program<'_>) {
     let seed = asked::number("PCM_CHAOS_SEED");
     let first = seed.unwrap_or(1);
     let rounds = asked::number("PCM_CHAOS_ROUNDS").unwrap_or(if seed.is_some() { 1 } else { usual });
     let (next, begun) = (AtomicU64::new(first), Instant::now());
     thread::scope(|scope| {
         for _ in 0..WORKERS.min(rounds as usize) {
-            scope.spawn(|| work(&next, first + rounds, begun, variables));
+            scope.spawn(|| work(&next, first + rounds, begun, program));
         }
     });
     eprintln!("{rounds} rounds in {:.0} s", begun.elapsed().as_secs_f64());
@@ -277,12 +284,25 @@ fn rounds(usual: u64, variables: Variables<'_>) {
 
 #[test]
 fn whatever_is_killed_the_result_is_that_of_an_undisturbed_run() {
-    rounds(ROUNDS, &[]);
+    let (program, variables) = (PROGRAM, &[][..]);
+    rounds(ROUNDS, Program { program, variables });
 }
 
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn the_same_on_intel_mpi() {
     let prefix = tests::intel::prefix();
-    rounds(ROUNDS_ON_INTEL, &[("PCM_MPI", prefix.to_str().expect("UTF-8"))]);
+    let variables = [("PCM_MPI", prefix.to_str().expect("UTF-8"))];
+    let (program, variables) = (PROGRAM, &variables[..]);
+    rounds(ROUNDS_ON_INTEL, Program { program, variables });
+}
+
+#[test]
+fn the_same_on_open_mpi() {
+    let folder = tempfile::tempdir().expect("a folder of the test");
+    let program = open_mpi::compiled("examples/heat2d/heat2d.c", folder.path(), true);
+    let prefix = open_mpi::prefix();
+    let variables = [("PCM_MPI", prefix.to_str().expect("UTF-8"))];
+    let (program, variables) = (program.to_str().expect("UTF-8"), &variables[..]);
+    rounds(ROUNDS_ON_OPEN_MPI, Program { program, variables });
 }
