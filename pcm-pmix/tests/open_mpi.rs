@@ -118,7 +118,39 @@ fn a_library_that_is_no_libpmix_is_named_in_one_error() {
         reason.starts_with("/nowhere/libpmix.so.2 cannot be loaded as the job's libpmix: "),
         "{reason}"
     );
-    assert_eq!(helper.close(), Some(1));
+    assert_eq!(helper.wait(), Some(1));
+}
+
+#[test]
+fn a_parent_that_comes_back_hears_what_it_may_have_missed() {
+    let Some(open_mpi) = open_mpi() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let program = compiled(&open_mpi, "go_on.c", folder.path());
+    let library = libpmix(&open_mpi);
+    let mut helper = Helper::serving(&library, "a");
+    let environments = helper.register("w", 2);
+    let mut ranks = helper.start_all("w", environments.clone(), &program, &[], &[]);
+    ranks.until_said(0, "going on");
+    helper.come_back(&library);
+    helper.expect(|report| matches!(report, Report::Ready { .. }));
+    for rank in [0, 1] {
+        helper.expect(|report| matches!(report, Report::Connected { process } if process.rank == rank));
+    }
+    assert_eq!(helper.register("w", 2), environments);
+    assert!(!ranks.are_over());
+    ranks.kill(0);
+    helper.ended("w", 0);
+    helper.expect(|report| matches!(report, Report::Over { process } if process.rank == 0));
+    assert!(!ranks.wait(1, LIMIT).success());
+}
+
+#[test]
+fn a_helper_whose_parent_stays_away_ends_with_its_folder() {
+    let Some(open_mpi) = open_mpi() else { return };
+    let mut helper = Helper::serving(&libpmix(&open_mpi), "a");
+    helper.leave();
+    assert_eq!(helper.wait(), Some(1));
+    assert!(!helper.folder().exists());
 }
 
 #[test]

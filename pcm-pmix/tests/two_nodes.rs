@@ -56,12 +56,16 @@ impl Nodes {
             for from in [0, 1] {
                 let soon = Instant::now() + Duration::from_millis(1);
                 let is_meant = |report: &Report| matches!(report, Report::ToNode { .. });
-                let Some(Report::ToNode { node, message }) = self.0[from].until(soon, &is_meant) else {
+                let Some(Report::ToNode { node, number, message }) = self.0[from].until(soon, &is_meant) else {
                     continue;
                 };
                 let from = self.0[from].node.clone();
                 let to = self.0.iter_mut().find(|helper| helper.node == node).unwrap();
-                to.order(&Order::FromNode { node: from, message });
+                to.order(&Order::FromNode {
+                    node: from,
+                    number,
+                    message,
+                });
             }
         }
     }

@@ -345,6 +345,8 @@ pub enum NodeToCoordinator {
     StandbysHeld(Vec<Standby>),
     /// The job cannot go on, as the holder of its lease found.
     Lost { reason: String },
+    /// The same, because of the end of this process.
+    LostWith { process: ProcessId, reason: String },
     /// A process could not be started.
     StartRefused {
         /// The order's number.

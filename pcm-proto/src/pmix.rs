@@ -1,5 +1,6 @@
-//! What a daemon and the helper process that serves PMIx to its ranks say to each other: frames of [`crate::frame`] on
-//! the helper's standard input and standard output, one message each. Both belong to one installation.
+//! What a daemon and the helper process that serves PMIx to its ranks say to each other: frames of [`crate::frame`], one
+//! message each, on a connection to the socket that the helper has as its standard input. The helper outlives a daemon
+//! that is killed, and the next one connects to it. Both belong to one installation.
 
 use crate::ids::NodeName;
 use serde::{Deserialize, Serialize};
@@ -56,7 +57,7 @@ impl Status {
     }
 }
 
-/// The first order.
+/// The first order of each connection. A helper that serves already says again what it knows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Serve {
     /// The libpmix of the job's Open MPI.
@@ -120,7 +121,7 @@ impl Namespace {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
     Serve(Serve),
-    /// Answered by `Registered`. Before any of its processes starts, on every node whose processes meet them.
+    /// Answered by `Registered`, also when it is known already. Before any of its processes starts.
     Register(Namespace),
     /// All processes of a namespace are over.
     Forget {
@@ -139,13 +140,24 @@ pub enum Order {
         number: u64,
         outcome: Result<String, Status>,
     },
-    /// The process of this kind on another node says something.
+    /// The process of this kind on another node says something. Answered by `Heard`, unless others before it are lost.
     FromNode {
         node: NodeName,
+        /// Counts what that node says to this one from 1.
+        number: u64,
         #[serde(with = "serde_bytes")]
         message: Vec<u8>,
     },
-    /// The end; so is the end of standard input.
+    /// Another node has heard what was said to it up to this number.
+    Heard {
+        node: NodeName,
+        number: u64,
+    },
+    /// A node is linked (again): it may have missed what it has not heard.
+    Linked {
+        node: NodeName,
+    },
+    /// The end; so is a link that stays closed.
     Stop,
 }
 
@@ -209,9 +221,12 @@ pub enum Report {
     /// For the process of this kind on another node.
     ToNode {
         node: NodeName,
+        number: u64,
         #[serde(with = "serde_bytes")]
         message: Vec<u8>,
     },
+    /// What another node said up to this number was heard.
+    Heard { node: NodeName, number: u64 },
     /// This process ends: why it cannot serve.
     Failed { reason: String },
 }

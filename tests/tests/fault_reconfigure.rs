@@ -12,10 +12,12 @@ use std::{
     time::{Duration, Instant},
 };
 use tests::{
+    asked,
     background::Background,
     cluster::{Cluster, LIMIT},
+    crashing::PROGRAM,
     malleable::{Ended, Malleable},
-    processes, wait,
+    open_mpi, processes, wait,
 };
 
 /// How long the ranks stay in the phase: enough to find the victim on a machine that does much else.
@@ -113,12 +115,23 @@ fn expect_written(cluster: &Cluster, victim: Victim) {
     }
 }
 
-fn kill(mode: &str, phase: &str, victim: Victim, fate: Fate) {
+/// A build of heat2d, and the MPI that its ranks shall find.
+#[derive(Clone, Copy)]
+struct Program<'a> {
+    program: &'a str,
+    mpi: Option<&'a str>,
+}
+
+/// A mode of changes, a phase, the victim in it and what has to become of the job.
+type Case = (&'static str, &'static str, Victim, Fate);
+
+fn kill(of: Program<'_>, (mode, phase, victim, fate): Case) {
     let cluster = Cluster::that_crashes(4);
     let keepers = keepers(&cluster);
     let hold = format!("{phase}:{STAY_MS}");
-    let variables = [("PCM_HOLD", hold.as_str())];
-    let job = Malleable::start_with(&cluster, "heat2d-c", 3, RUN, &variables);
+    let mut variables = vec![("PCM_HOLD", hold.as_str())];
+    variables.extend(of.mpi.map(|mpi| ("PCM_MPI", mpi)));
+    let job = Malleable::start_with(&cluster, of.program, 3, RUN, &variables);
     let ranks = job.ranks();
     let [coordinator, old_host, new_host] = ["n0", "n1", "n3"].map(|node| cluster.daemon_pid(node));
     let agent = agent_of(coordinator);
@@ -180,12 +193,12 @@ fn kill(mode: &str, phase: &str, victim: Victim, fate: Fate) {
         assert!(outcome.stderr.contains(named), "{outcome:?}");
     }
     assert!(begun.elapsed() < ENDED_MAX, "{:?}", begun.elapsed());
-    nothing_is_left_and_the_next_job_runs(&cluster, &keepers);
+    nothing_is_left_and_the_next_job_runs(&cluster, of.program, &keepers);
     cluster.down();
 }
 
-fn nothing_is_left_and_the_next_job_runs(cluster: &Cluster, keepers: &[(u32, usize)]) {
-    cluster.wait_until_no_rank_of("heat2d-c", LIMIT);
+fn nothing_is_left_and_the_next_job_runs(cluster: &Cluster, program: &str, keepers: &[(u32, usize)]) {
+    cluster.wait_until_no_rank_of(program, LIMIT);
     let are_closed = wait::within(LIMIT, || {
         let is_closed = |(pid, before): &(u32, usize)| processes::file_count(*pid) <= *before;
         keepers.iter().all(is_closed).then_some(())
@@ -197,16 +210,21 @@ fn nothing_is_left_and_the_next_job_runs(cluster: &Cluster, keepers: &[(u32, usi
 }
 
 macro_rules! each_kill_ends_in_a_known_state {
-    ($mode:literal: $($name:ident: $phase:literal, $victim:ident, $fate:ident;)*) => {$(
-        #[test]
-        fn $name() {
-            kill($mode, $phase, Victim::$victim, Fate::$fate);
-        }
-    )*};
+    ($all:ident, $mode:literal: $($name:ident: $phase:literal, $victim:ident, $fate:ident;)*) => {
+        const $all: &[Case] = &[$(($mode, $phase, Victim::$victim, Fate::$fate)),*];
+
+        $(
+            #[test]
+            fn $name() {
+                let (program, mpi) = (PROGRAM, None);
+                kill(Program { program, mpi }, ($mode, $phase, Victim::$victim, Fate::$fate));
+            }
+        )*
+    };
 }
 
 each_kill_ends_in_a_known_state! {
-    "live":
+    LIVE, "live":
     a_newcomer_killed_while_preparing: "preparing", Newcomer, Stays;
     a_newcomer_killed_while_converging: "converging", Newcomer, Stays;
     a_newcomer_killed_while_meeting: "meeting", Newcomer, GoesOn;
@@ -250,7 +268,7 @@ each_kill_ends_in_a_known_state! {
 }
 
 each_kill_ends_in_a_known_state! {
-    "relaunch":
+    RELAUNCHED, "relaunch":
     a_leaver_killed_while_relaunch_is_moving: "moving", Leaver, Lost;
     a_leaver_killed_while_relaunch_is_starting: "starting", Leaver, Changes;
     a_leaver_killed_while_relaunch_is_closing: "closing", Leaver, Changes;
@@ -266,4 +284,29 @@ each_kill_ends_in_a_known_state! {
     an_old_host_killed_while_relaunch_is_closing: "closing", OldHost, Changes;
     an_agent_killed_while_relaunch_is_starting: "starting", Agent, Changes;
     the_asker_killed_while_relaunch_is_starting: "starting", Asker, Changes;
+}
+
+/// Cases on Open MPI in a normal run, each time others.
+const ON_OPEN_MPI: u64 = 6;
+
+/// With as many rounds as there are cases (`cargo xtask test fault --rounds N`) it is all of them.
+#[test]
+fn some_of_the_same_on_open_mpi() {
+    let folder = tempfile::tempdir().expect("a folder of the test");
+    let program = open_mpi::compiled("examples/heat2d/heat2d.c", folder.path(), true);
+    let prefix = open_mpi::prefix();
+    let of = Program {
+        program: program.to_str().expect("UTF-8"),
+        mpi: Some(prefix.to_str().expect("UTF-8")),
+    };
+    let cases: Vec<&Case> = LIVE.iter().chain(RELAUNCHED).collect();
+    let rounds = asked::number("PCM_CHAOS_ROUNDS").unwrap_or(ON_OPEN_MPI);
+    let first = asked::number("PCM_CHAOS_SEED").unwrap_or(u64::from(std::process::id()));
+    println!("seed {first}: PCM_CHAOS_SEED={first} plays the same");
+    for round in 0..rounds.min(cases.len() as u64) {
+        // Prime to the number of cases: all come once before one comes again.
+        let at = (first + round * 13) as usize % cases.len();
+        println!("{:?}", cases[at]);
+        kill(of, *cases[at]);
+    }
 }

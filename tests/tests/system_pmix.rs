@@ -157,12 +157,38 @@ fn a_helper_that_is_killed_ends_its_job_with_a_reason_that_names_it() {
 }
 
 #[test]
-fn a_daemon_that_is_killed_costs_the_job_and_no_later_one() {
+fn a_job_goes_on_when_a_daemon_is_killed() {
+    for node in ["n0", "n1"] {
+        let cluster = Cluster::up(2);
+        let program = adds(&cluster);
+        let (run, pids) = adding(&cluster, &program, 4);
+        let helpers_before = helpers(&cluster);
+        assert!(processes::send(cluster.daemon_pid(node), Signal::KILL));
+        wait::until("the next daemon", LIMIT, || {
+            (!cluster.events(None, "daemon_restarted").is_empty()).then_some(())
+        });
+        assert_eq!(cluster.pids_of("1"), pids);
+        assert_eq!(helpers(&cluster), helpers_before);
+        // The next daemon hears of the end of a rank by the same helper.
+        assert!(processes::send(pids[3], Signal::KILL));
+        assert_ended(&cluster, run, "rank 3 on node n1 was ended by signal 9");
+        let outcome = limited::run(&mut job(&cluster, &program, 4, &[]), LIMIT);
+        assert_sums(&outcome, 4);
+        cluster.down();
+    }
+}
+
+#[test]
+fn a_daemon_and_what_served_pmix_beside_it_cost_the_job_and_no_later_one() {
     for node in ["n0", "n1"] {
         let cluster = Cluster::up(2);
         let program = adds(&cluster);
         let (run, _) = adding(&cluster, &program, 4);
-        assert!(processes::send(cluster.daemon_pid(node), Signal::KILL));
+        let daemon = cluster.daemon_pid(node);
+        let of_daemon = processes::children(daemon);
+        let helper = helpers(&cluster).into_iter().find(|pid| of_daemon.contains(pid));
+        assert!(processes::send(daemon, Signal::KILL));
+        assert!(processes::send(helper.expect("a helper of the node"), Signal::KILL));
         assert_ended(&cluster, run, node);
         let outcome = limited::run(&mut job(&cluster, &program, 4, &[]), LIMIT);
         assert_sums(&outcome, 4);

@@ -314,8 +314,10 @@ impl Coordinator {
             // The leader's, which looks after them.
             NodeToCoordinator::StandbysHeld(_) => {}
             // A failure that waits for the codes of its mates ends the job by itself, and knows better why.
-            NodeToCoordinator::Lost { .. } if self.failure.is_some() => {}
-            NodeToCoordinator::Lost { reason } => {
+            NodeToCoordinator::Lost { .. } | NodeToCoordinator::LostWith { .. } if self.failure.is_some() => {}
+            // What made MPI give up in it is heard of in a moment.
+            NodeToCoordinator::LostWith { process, .. } if self.is_hearsay(process) => {}
+            NodeToCoordinator::Lost { reason } | NodeToCoordinator::LostWith { reason, .. } => {
                 let end = JobEnd {
                     code: 1,
                     reason: reason.clone(),

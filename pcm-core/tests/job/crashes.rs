@@ -292,6 +292,31 @@ fn the_end_that_made_mpi_give_up_elsewhere_is_what_is_told() {
     cluster.assert_nothing_is_left();
 }
 
+#[test]
+fn the_loss_of_a_rank_in_which_mpi_gave_up_waits_for_its_cause() {
+    let mut cluster = running(&[1, 1]);
+    cluster.coordinate(Input::Checkpoint { iteration: None });
+    let process = ProcessId(0);
+    let reason = "process 0 died and its data with it".to_owned();
+    for message in [
+        NodeToCoordinator::GaveUp { process, code: 14 },
+        NodeToCoordinator::LostWith { process, reason },
+    ] {
+        cluster.coordinate(Input::Said { node: node(0), message });
+    }
+    cluster.exit(process, ExitStatus::Code(14));
+    cluster.settle();
+    assert!(cluster.end.is_none(), "{:?}", cluster.end);
+    cluster.exit(ProcessId(1), ExitStatus::Signal(9));
+    cluster.settle();
+    let end = cluster.end.clone().expect("it is ended");
+    assert!(
+        end.reason.contains("rank 1 on node n1 was ended by signal 9"),
+        "{end:?}"
+    );
+    cluster.assert_nothing_is_left();
+}
+
 /// MPI of process 0 gives up when node 2 dies, which is not known yet.
 fn abort_by_a_neighbour() -> Cluster {
     let mut cluster = running(&[1, 1, 2]);

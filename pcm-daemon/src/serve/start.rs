@@ -146,7 +146,9 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     let own_device = peers.own_rdma_address();
     let log = open_log(&spec, (dir, address.clone()), is_first, events.clone()).await?;
     let keeper = KeeperOrders::start(link, events.clone());
-    pmix::clear_folders(&spec.cluster_id, &node);
+    if is_first {
+        pmix::clear_folders(&spec.cluster_id, node);
+    }
     let mut hands = Hands::new(spec.clone(), address, (log, keeper), peers, events.clone());
     let bulk = open_bulk(listener.address().ip(), (key, identity), &spec, &events).await;
     let node = Node::new(Beginnings {

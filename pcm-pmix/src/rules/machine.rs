@@ -80,6 +80,17 @@ impl Machine {
         std::mem::take(&mut self.effects)
     }
 
+    /// What was reported of processes so far, for a parent that may have missed it.
+    pub fn standing(&self) -> Vec<Report> {
+        let (connected, finalized) = self.namespaces.seen();
+        let connected = connected.iter().cloned();
+        let finalized = finalized.iter().cloned();
+        let connected = connected.map(|process| Report::Connected { process });
+        connected
+            .chain(finalized.map(|process| Report::Finalized { process }))
+            .collect()
+    }
+
     /// When `Event::Later` is due.
     pub fn due(&self) -> Option<Duration> {
         let all = [self.collectives.due(), self.directory.due(), self.questions.due()];
@@ -98,6 +109,7 @@ impl Machine {
     fn called(&mut self, now: Duration, ticket: Ticket, upcall: Upcall) {
         match upcall {
             Upcall::Connected(process) => {
+                self.namespaces.connected(process.clone());
                 self.report(Report::Connected { process });
                 self.done(ticket, Status::SUCCESS);
             }

@@ -7,7 +7,9 @@ mod collective;
 mod directory;
 mod event;
 mod machine;
+mod mail;
 mod namespaces;
 
 pub use event::{Answer, Collected, CollectiveCall, Effect, Event, Kind, NodeMessage, Reply, Request, Ticket, Upcall};
 pub use machine::Machine;
+pub(crate) use mail::{Arrival, Mail};

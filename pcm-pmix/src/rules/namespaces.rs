@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 pub(super) struct Namespaces {
     known: BTreeMap<String, Namespace>,
+    /// Of this node.
+    connected: BTreeSet<Process>,
     finalized: BTreeSet<Process>,
     lost: BTreeSet<Process>,
     /// At the keeper: the namespaces that it has named to other nodes.
@@ -21,12 +23,22 @@ impl Namespaces {
     pub(super) fn remove(&mut self, name: &str) {
         self.known.remove(name);
         self.said.retain(|(_, said)| said != name);
+        self.connected.retain(|process| process.namespace != name);
         self.finalized.retain(|process| process.namespace != name);
         self.lost.retain(|process| process.namespace != name);
     }
 
+    pub(super) fn connected(&mut self, process: Process) {
+        self.connected.insert(process);
+    }
+
     pub(super) fn finalized(&mut self, process: Process) {
         self.finalized.insert(process);
+    }
+
+    /// Processes of this node that initialised PMIx, and those that are done with MPI.
+    pub(super) fn seen(&self) -> (&BTreeSet<Process>, &BTreeSet<Process>) {
+        (&self.connected, &self.finalized)
     }
 
     pub(super) fn is_known(&self, name: &str) -> bool {

@@ -1,5 +1,5 @@
 //! The link to the parent: a thread that reads orders and one that writes reports, so that the process's own thread
-//! never waits for the parent. Must never write anything but frames to what was standard output.
+//! never waits for the parent. A parent that is killed closes it, and the next one opens it again.
 
 use super::answers::Waiting;
 use crate::{
@@ -9,9 +9,11 @@ use crate::{
 use pcm_proto::frame::{Decoder, FrameKind, HEADER_LENGTH, PAYLOAD_LENGTH_MAX, decode, encode};
 use pcm_proto::pmix::{Order, Report};
 use std::{
-    fs::File,
     io::{self, Read, Write},
-    os::fd::AsFd,
+    os::{
+        fd::AsFd,
+        unix::net::{UnixListener, UnixStream},
+    },
     sync::mpsc::{self, Receiver, SyncSender, TrySendError},
     thread,
     time::Duration,
@@ -20,10 +22,14 @@ use std::{
 /// What the process's own thread hears of.
 #[derive(Debug)]
 pub(super) enum Input {
+    /// A parent opened the link: reports go there from now on.
+    Opened(UnixStream),
     Order(Order),
-    /// No more orders come; the reason, unless the parent closed the link between two.
-    Closed {
-        reason: Option<String>,
+    /// It closed the link.
+    Closed,
+    /// An order cannot be read, or no parent can open the link.
+    Broken {
+        reason: String,
     },
     /// A call of libpmix, which waits for its answer.
     Called {
@@ -54,25 +60,31 @@ pub(super) fn inputs() -> (SyncSender<Input>, Receiver<Input>) {
     mpsc::sync_channel(INPUTS_MAX)
 }
 
+/// What the thread that writes gets.
+enum ToWrite {
+    /// Where it writes from now on.
+    To(UnixStream),
+    Frame(Vec<u8>),
+}
+
 /// Reports on their way to the parent.
 pub(super) struct Reports {
-    to_writer: SyncSender<Vec<u8>>,
+    to_writer: SyncSender<ToWrite>,
     is_written: Receiver<()>,
 }
 
 impl Reports {
-    /// Takes standard output for reports; what else writes there goes to standard error.
-    pub(super) fn take() -> io::Result<Self> {
-        let mine = rustix::io::fcntl_dupfd_cloexec(io::stdout().as_fd(), 3)?;
-        rustix::stdio::dup2_stdout(io::stderr().as_fd())?;
-        let mut out = File::from(mine);
-        let (to_writer, reports) = mpsc::sync_channel::<Vec<u8>>(REPORTS_MAX);
+    /// Reports that come before a parent are dropped, and those that a parent does not take: the next one asks for what
+    /// there is.
+    pub(super) fn begin() -> io::Result<Self> {
+        let (to_writer, reports) = mpsc::sync_channel::<ToWrite>(REPORTS_MAX);
         let (written, is_written) = mpsc::sync_channel(1);
         thread::Builder::new().name("reports".into()).spawn(move || {
-            for frame in reports {
-                if let Err(error) = out.write_all(&frame) {
-                    eprintln!("pcm-pmix: cannot report to the parent: {error}");
-                    break;
+            let mut link: Option<UnixStream> = None;
+            for next in reports {
+                match next {
+                    ToWrite::To(stream) => link = Some(stream),
+                    ToWrite::Frame(frame) => link = link.filter(|mut link| link.write_all(&frame).is_ok()),
                 }
             }
             // The process may have ended its wait.
@@ -81,15 +93,23 @@ impl Reports {
         Ok(Self { to_writer, is_written })
     }
 
+    pub(super) fn open(&self, link: UnixStream) -> Result<(), String> {
+        self.write(ToWrite::To(link))
+    }
+
     /// Puts a report on its way. An error ends the process: the parent would wait for what it did not get.
     pub(super) fn send(&self, report: &Report) -> Result<(), String> {
         let mut frame = Vec::new();
         encode(FrameKind::Message, report, PAYLOAD_LENGTH_MAX, &mut frame)
             .map_err(|error| format!("a report fits no frame: {error}"))?;
-        let sent = self.to_writer.try_send(frame);
+        self.write(ToWrite::Frame(frame))
+    }
+
+    fn write(&self, next: ToWrite) -> Result<(), String> {
+        let sent = self.to_writer.try_send(next);
         sent.map_err(|error| match error {
             TrySendError::Full(_) => "the parent does not read reports".to_owned(),
-            TrySendError::Disconnected(_) => "the parent has closed the link for reports".to_owned(),
+            TrySendError::Disconnected(_) => "the thread that reports has ended".to_owned(),
         })
     }
 
@@ -114,32 +134,47 @@ pub(super) fn opened(message: &[u8]) -> Result<NodeMessage, String> {
     decode(message).map_err(|error| format!("a message of another node cannot be read: {error}"))
 }
 
-/// Starts to read orders.
+/// Starts to wait for parents on standard input, one after the other, and to read their orders.
 pub(super) fn read_orders(inputs: SyncSender<Input>) -> io::Result<()> {
+    let socket = rustix::io::fcntl_dupfd_cloexec(io::stdin().as_fd(), 3)?;
+    // Whoever connects sees this process as the other side, and not the one that made the socket.
+    rustix::net::listen(&socket, 4)?;
+    let listener = UnixListener::from(socket);
     let read = move || {
-        let reason = read_all(&inputs).err().map(|error| error.to_string());
-        // Without the process there is nothing to end.
-        _ = inputs.send(Input::Closed { reason });
+        loop {
+            let all = listener.accept().and_then(|(link, _)| read_all(link, &inputs));
+            let next = all.map_or_else(
+                |error| Input::Broken {
+                    reason: error.to_string(),
+                },
+                |()| Input::Closed,
+            );
+            // Without the process there is nothing to read for.
+            if inputs.send(next).is_err() {
+                return;
+            }
+        }
     };
     thread::Builder::new().name("orders".into()).spawn(read)?;
     Ok(())
 }
 
-fn read_all(inputs: &SyncSender<Input>) -> io::Result<()> {
+/// Until the parent closes the link; what it had not said to its end then is lost with it.
+fn read_all(mut link: UnixStream, inputs: &SyncSender<Input>) -> io::Result<()> {
+    let gone = |_| io::Error::other("the process has ended");
+    inputs.send(Input::Opened(link.try_clone()?)).map_err(gone)?;
     let mut decoder = Decoder::new(PAYLOAD_LENGTH_MAX);
     let mut piece = [0; 16 << 10];
-    let mut stdin = io::stdin().lock();
     loop {
-        let length = stdin.read(&mut piece)?;
+        // A parent that is killed may reset it.
+        let length = link.read(&mut piece).unwrap_or(0);
         if length == 0 {
-            return decoder.finish().map_err(io::Error::other);
+            return Ok(());
         }
         decoder.push(&piece[..length]);
         while let Some(frame) = decoder.next_frame().map_err(io::Error::other)? {
             let order: Order = decode(frame.payload).map_err(io::Error::other)?;
-            if inputs.send(Input::Order(order)).is_err() {
-                return Ok(());
-            }
+            inputs.send(Input::Order(order)).map_err(gone)?;
         }
     }
 }

@@ -13,9 +13,17 @@ use std::{
     env,
     fs::{self, File},
     io::{Read, Write},
-    os::unix::{ffi::OsStrExt, ffi::OsStringExt, process::ExitStatusExt},
+    net::Shutdown,
+    os::{
+        fd::OwnedFd,
+        unix::{
+            ffi::{OsStrExt, OsStringExt},
+            net::{UnixListener, UnixStream},
+            process::ExitStatusExt,
+        },
+    },
     path::{Path, PathBuf},
-    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     sync::mpsc::{self, Receiver},
     thread,
     time::{Duration, Instant},
@@ -25,6 +33,9 @@ use tempfile::TempDir;
 #[allow(unreachable_pub, reason = "the file is also a module of a library")]
 #[path = "../../../tests/src/skip.rs"]
 pub(crate) mod skip;
+
+/// The socket of a helper in its folder.
+const SOCKET: &str = "link";
 
 /// How long anything may take that takes less than a second on an idle machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
@@ -59,7 +70,7 @@ pub(crate) fn libpmix(open_mpi: &Path) -> PathBuf {
 /// A helper process on a node of this machine.
 pub(crate) struct Helper {
     child: Child,
-    orders: Option<ChildStdin>,
+    link: UnixStream,
     reports: Receiver<Report>,
     unread: VecDeque<Report>,
     pub(crate) node: NodeName,
@@ -71,24 +82,13 @@ impl Helper {
     pub(crate) fn idle(node: &str) -> Self {
         let folder = tempfile::Builder::new().prefix("pmix").tempdir().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_pcm-pmix"));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let socket = OwnedFd::from(UnixListener::bind(folder.path().join(SOCKET)).unwrap());
+        command.stdin(socket);
         command.env("TMPDIR", folder.path());
-        let mut child = command.spawn().unwrap();
-        let mut out = child.stdout.take().unwrap();
-        let (sender, reports) = mpsc::channel();
-        thread::spawn(move || {
-            let mut decoder = Decoder::new(PAYLOAD_LENGTH_MAX);
-            let mut piece = [0; 4096];
-            while let Ok(length @ 1..) = out.read(&mut piece) {
-                decoder.push(&piece[..length]);
-                while let Some(frame) = decoder.next_frame().unwrap() {
-                    // A test that has seen enough reads no more.
-                    _ = sender.send(decode(frame.payload).unwrap());
-                }
-            }
-        });
+        let child = command.spawn().unwrap();
+        let (link, reports) = connect(folder.path());
         Self {
-            orders: child.stdin.take(),
+            link,
             child,
             reports,
             unread: VecDeque::new(),
@@ -121,7 +121,21 @@ impl Helper {
     pub(crate) fn order(&mut self, order: &Order) {
         let mut frame = Vec::new();
         encode(FrameKind::Message, order, PAYLOAD_LENGTH_MAX, &mut frame).unwrap();
-        self.orders.as_mut().unwrap().write_all(&frame).unwrap();
+        self.link.write_all(&frame).unwrap();
+    }
+
+    /// Closes the link, as the end of a parent does.
+    pub(crate) fn leave(&mut self) {
+        self.link.shutdown(Shutdown::Both).unwrap();
+    }
+
+    /// What a parent does after its predecessor was killed.
+    pub(crate) fn come_back(&mut self, library: &Path) {
+        self.leave();
+        (self.link, self.reports) = connect(self.folder.path());
+        self.unread.clear();
+        let serve = self.serve(library);
+        self.order(&serve);
     }
 
     /// The first report of a kind; others stay for later.
@@ -239,12 +253,15 @@ impl Helper {
         self.order(&Order::Ended { process });
     }
 
-    /// Closes the link and waits for the end; its exit code.
+    /// Says that it shall end and waits for that; its exit code.
     pub(crate) fn close(&mut self) -> Option<i32> {
-        drop(self.orders.take());
-        wait(&mut self.child, LIMIT)
-            .expect("the helper ends after its parent")
-            .code()
+        self.order(&Order::Stop);
+        self.wait()
+    }
+
+    /// Waits for its end; its exit code.
+    pub(crate) fn wait(&mut self) -> Option<i32> {
+        wait(&mut self.child, LIMIT).expect("the helper ends").code()
     }
 
     /// Ends it as `kill -9` does.
@@ -264,6 +281,24 @@ impl Drop for Helper {
         _ = self.child.kill();
         _ = self.child.wait();
     }
+}
+
+fn connect(folder: &Path) -> (UnixStream, Receiver<Report>) {
+    let link = UnixStream::connect(folder.join(SOCKET)).unwrap();
+    let mut from_helper = link.try_clone().unwrap();
+    let (sender, reports) = mpsc::channel();
+    thread::spawn(move || {
+        let mut decoder = Decoder::new(PAYLOAD_LENGTH_MAX);
+        let mut piece = [0; 4096];
+        while let Ok(length @ 1..) = from_helper.read(&mut piece) {
+            decoder.push(&piece[..length]);
+            while let Some(frame) = decoder.next_frame().unwrap() {
+                // A test that has seen enough reads no more.
+                _ = sender.send(decode(frame.payload).unwrap());
+            }
+        }
+    });
+    (link, reports)
 }
 
 /// What a rank gets beside its own environment.

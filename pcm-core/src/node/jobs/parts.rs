@@ -428,11 +428,17 @@ impl Jobs {
         for job in jobs {
             let Some(known) = self.table.get_mut(job) else { continue };
             let asking = known.local.as_ref().map(|local| local.ranks.asking());
-            let held = held.remove(&job).unwrap_or_default();
+            let mut held = held.remove(&job).unwrap_or_default();
+            let later = known.take_ends(&mut held);
             let asking = asking.unwrap_or_default();
             let step = known.machine.on_restarted(now, &asking, &held, cx.cluster.nodes());
             self.table.finish(job, step, cx);
-            self.table.lose_pmix(job, cx);
+            if let Some(known) = self.table.get_mut(job) {
+                known.resume_pmix(cx);
+            }
+            for (process, status) in later {
+                self.end_process(ProcessKey { job, process }, status, cx);
+            }
         }
         cx.ranks_changed();
     }

@@ -11,6 +11,10 @@ use pcm_proto::ids::{Epoch, JobId, NodeName, ProcessId};
 use pcm_proto::keeper::{ExitStatus, ProcessKey};
 use pcm_proto::peer::{JobMessage, NodeToCoordinator};
 use pcm_proto::pmix::PmixMessage;
+use std::collections::BTreeMap;
+
+/// Processes of a job that the keeper holds, with how they ended.
+type Held = BTreeMap<ProcessId, (u32, Option<ExitStatus>)>;
 
 impl Job {
     /// The part of the job here and what serves PMIx to it, if its ranks call Open MPI.
@@ -37,14 +41,25 @@ impl Job {
         }
     }
 
-    /// Whether what served PMIx ended with the daemon before: to ranks here, or to others that publish names here.
-    fn has_lost_pmix(&self) -> bool {
-        let Some(part) = self.machine.part().filter(|part| is_of_open_mpi(part.spec())) else {
-            return false;
+    /// The daemon started again, and may find what serves PMIx.
+    pub(super) fn resume_pmix(&mut self, cx: &mut Context<'_>) {
+        if let Some((part, pmix)) = self.pmix(cx) {
+            pmix.resume(part, cx.settings, cx.out);
+        }
+    }
+
+    /// Takes out the ends that the job hears of when what serves PMIx has said what the processes said before.
+    pub(super) fn take_ends(&self, held: &mut Held) -> Vec<(ProcessId, ExitStatus)> {
+        let part = self.machine.part().filter(|part| is_of_open_mpi(part.spec()));
+        let Some(part) = part else { return Vec::new() };
+        let is_known = |process: &ProcessId| {
+            let local = part.processes().get(process);
+            local.is_some_and(|local| matches!(local.state, LocalState::Running { .. } | LocalState::Starting))
         };
-        let mut all = part.processes().values();
-        let has_running = all.any(|local| matches!(local.state, LocalState::Running { .. }));
-        !part.is_ending() && (has_running || self.led.is_some())
+        let ended = held.iter_mut().filter(|(process, _)| is_known(process));
+        ended
+            .filter_map(|(process, (_, ended))| Some((*process, ended.take()?)))
+            .collect()
     }
 }
 
@@ -54,15 +69,6 @@ impl Table {
         let known = self.get_mut(key.job);
         let pmix = known.and_then(|known| known.pmix(cx));
         pmix.is_some_and(|(_, pmix)| pmix.holds_end(key.process, status, cx.out))
-    }
-
-    /// The daemon started again: ranks that PMIx was served to cannot go on.
-    pub(super) fn lose_pmix(&mut self, job: JobId, cx: &mut Context<'_>) {
-        if self.get(job).is_some_and(Job::has_lost_pmix) {
-            let own = &cx.settings.own;
-            let reason = format!("what serves PMIx to ranks on node {own} ended with the daemon there");
-            self.lose_job(job, reason, cx);
-        }
     }
 
     fn lose_job(&self, job: JobId, reason: String, cx: &mut Context<'_>) {

@@ -16,6 +16,7 @@ use pcm_proto::app::DaemonToApp;
 use pcm_proto::control::{DaemonToControl, Refusal};
 use pcm_proto::event::EventKind;
 use pcm_proto::keeper::ProcessKey;
+use pcm_proto::outcome::Loss;
 use pcm_proto::parked::ParkKey;
 use pcm_proto::peer::{JobMessage, NodeToCoordinator};
 use pcm_proto::reconfiguration::Attempt;
@@ -150,7 +151,11 @@ impl Job {
                 let Some(part) = self.machine.part() else { return };
                 let coordinator = part.coordinator().clone();
                 let reason = format!("the job lost what it cannot go on without: {loss}; see `pcmctl events {job}`");
-                cx.send_job(&coordinator, job, NodeToCoordinator::Lost { reason });
+                let lost = match loss {
+                    Loss::ProcessDied { process } => NodeToCoordinator::LostWith { process, reason },
+                    _ => NodeToCoordinator::Lost { reason },
+                };
+                cx.send_job(&coordinator, job, lost);
             }
             Report::LeaseTaken { reign } => tracing::info!(%job, ?reign, "holds the job's lease"),
             Report::LeaseLost { reign } => tracing::info!(%job, ?reign, "holds the job's lease no more"),

@@ -14,10 +14,12 @@ pub struct HelperId {
 /// An order about such a process. One about a process that has ended does nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PmixEffect {
-    /// Start it with this order; [`PmixNews::Ended`] comes in any case.
+    /// Connect to the one that an earlier daemon left, else start it, unless ranks count on what an earlier one knew
+    /// and it is dead. Then give it this order. [`PmixNews::Ended`] comes in any case.
     Start {
         helper: HelperId,
         serve: Box<Serve>,
+        is_counted_on: bool,
     },
     Tell {
         helper: HelperId,

@@ -4,7 +4,6 @@
 
 pub mod effect;
 pub mod folder;
-mod mail;
 pub(in crate::node) mod part;
 mod worlds;
 

@@ -3,9 +3,9 @@
 //! what the process said of itself before comes first.
 
 use super::effect::{HelperId, PmixEffect, PmixNews};
-use super::mail::{Arrival, Mail};
 use super::worlds::{self, ServedWorld, Variables};
-use crate::job::participant::{Input, LocalState, Participant};
+use crate::job::local_world::LocalWorld;
+use crate::job::participant::{Input, Local, LocalState, Participant};
 use crate::node::outbox::{Effect, Outbox};
 use crate::node::settings::Settings;
 use crate::pmi::world::Stage;
@@ -61,7 +61,6 @@ pub(in crate::node) struct PmixPart {
     waiting: BTreeSet<ProcessId>,
     /// Processes that ended, of which the helper has not heard.
     ended: BTreeMap<ProcessId, ExitStatus>,
-    mail: Mail,
     /// What the helper said of its own end.
     reason: Option<String>,
 }
@@ -75,7 +74,6 @@ impl PmixPart {
             worlds: BTreeMap::new(),
             waiting: BTreeSet::new(),
             ended: BTreeMap::new(),
-            mail: Mail::default(),
             reason: None,
         }
     }
@@ -86,12 +84,49 @@ impl PmixPart {
     }
 
     fn begin(&mut self, part: &Participant, settings: &Settings, out: &mut Outbox) {
+        self.begin_with(false, (part, settings), out);
+    }
+
+    fn begin_with(&mut self, is_counted_on: bool, (part, settings): (&Participant, &Settings), out: &mut Outbox) {
         if self.stand == Stand::Idle {
             self.stand = Stand::Serving;
             let helper = self.helper;
             let serve = Box::new(worlds::serve(part, helper, settings));
-            out.push(Effect::Pmix(PmixEffect::Start { helper, serve }));
+            out.push(Effect::Pmix(PmixEffect::Start {
+                helper,
+                serve,
+                is_counted_on,
+            }));
         }
+    }
+
+    /// The daemon started again. The helper is there still, if it was not killed, too: it says again what it knows.
+    pub(in crate::node) fn resume(&mut self, part: &Participant, settings: &Settings, out: &mut Outbox) {
+        let counts = |local: &Local| !matches!(local.state, LocalState::Starting);
+        let is_needed = part.processes().values().any(counts);
+        // What other ranks have published is kept at the coordinator's node.
+        if !is_needed && part.coordinator() != &self.own {
+            return;
+        }
+        self.begin_with(true, (part, settings), out);
+        let worlds: BTreeSet<WorldId> = part.processes().values().map(|local| local.world).collect();
+        for id in worlds {
+            if let Some(world) = part.world(id) {
+                self.register(id, part, (world, settings), out);
+            }
+        }
+    }
+
+    fn register(
+        &mut self,
+        id: WorldId,
+        part: &Participant,
+        (world, settings): (&LocalWorld, &Settings),
+        out: &mut Outbox,
+    ) {
+        let (served, namespace) = ServedWorld::new(part, id, world, (self.helper, settings));
+        self.worlds.insert(id, served);
+        self.tell(Order::Register(namespace), out);
     }
 
     /// A process of the job is to start.
@@ -118,9 +153,7 @@ impl PmixPart {
         }
         self.waiting.insert(process);
         if served.is_none() {
-            let (served, namespace) = ServedWorld::new(part, local.world, world, (self.helper, settings));
-            self.worlds.insert(local.world, served);
-            self.tell(Order::Register(namespace), out);
+            self.register(local.world, part, (world, settings), out);
         }
         Start::Later
     }
@@ -187,7 +220,15 @@ impl PmixPart {
                     .into_iter()
                     .collect()
             }
-            Report::ToNode { node, message } => self.post(&node, message, out),
+            Report::ToNode { node, number, message } => {
+                let bytes = message;
+                self.send(&node, PmixMessage::Letter { number, bytes }, out);
+                Vec::new()
+            }
+            Report::Heard { node, number } => {
+                self.send(&node, PmixMessage::Heard { number }, out);
+                Vec::new()
+            }
             Report::Failed { reason } => {
                 self.reason = Some(reason);
                 Vec::new()
@@ -210,18 +251,6 @@ impl PmixPart {
         self.process(process).map(reached).into_iter().collect()
     }
 
-    fn post(&mut self, node: &NodeName, message: Vec<u8>, out: &mut Outbox) -> Vec<Follow> {
-        match self.mail.send(node, message) {
-            Some(letter) => {
-                self.send(node, letter, out);
-                Vec::new()
-            }
-            None => vec![Follow::Lost {
-                reason: format!("node {} cannot reach node {node}, where other ranks are", self.own),
-            }],
-        }
-    }
-
     fn send(&self, node: &NodeName, message: PmixMessage, out: &mut Outbox) {
         let HelperId { job, life } = self.helper;
         out.send_job(node, job, JobMessage::Pmix { life, message });
@@ -235,29 +264,27 @@ impl PmixPart {
         (part, settings): (&Participant, &Settings),
         out: &mut Outbox,
     ) {
-        let (number, message) = match message {
-            PmixMessage::Heard { number } => return self.mail.on_heard(node, number),
-            PmixMessage::Letter { number, bytes } => (number, bytes),
-        };
         if part.is_ending() || self.stand == Stand::Over {
             return;
         }
-        match self.mail.on_letter(node, number) {
-            Arrival::Early => return,
-            Arrival::Known => {}
-            Arrival::New => {
-                self.begin(part, settings, out);
-                let node = node.clone();
-                self.tell(Order::FromNode { node, message }, out);
-            }
-        }
-        self.send(node, PmixMessage::Heard { number }, out);
+        let node = node.clone();
+        let order = match message {
+            PmixMessage::Heard { number } => Order::Heard { node, number },
+            PmixMessage::Letter { number, bytes } => Order::FromNode {
+                node,
+                number,
+                message: bytes,
+            },
+        };
+        self.begin(part, settings, out);
+        self.tell(order, out);
     }
 
-    /// A node is linked (again).
+    /// A node is linked (again): it may have missed something.
     pub(in crate::node) fn on_linked(&self, node: &NodeName, out: &mut Outbox) {
-        for letter in self.mail.again(node) {
-            self.send(node, letter, out);
+        if self.stand == Stand::Serving {
+            let node = node.clone();
+            self.tell(Order::Linked { node }, out);
         }
     }
 
@@ -278,7 +305,7 @@ impl PmixPart {
             .into_iter()
             .map(|process| refused(process, reason.clone()))
             .collect();
-        let runs = |local: &crate::job::participant::Local| matches!(local.state, LocalState::Running { .. });
+        let runs = |local: &Local| matches!(local.state, LocalState::Running { .. });
         if part.processes().values().any(runs) || part.coordinator() == &self.own {
             follow.push(Follow::Lost { reason });
         }

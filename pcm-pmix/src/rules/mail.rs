@@ -1,8 +1,7 @@
-//! Messages between the helpers of a job. A broken link may lose some, and a helper waits for each of them: so they are
-//! numbered, and said again over a new link until the other daemon has heard them.
+//! Messages between the machines of nodes on their way. A broken link or a daemon that is killed may lose some, and a
+//! machine waits for each of them: so they are numbered, and said again until the other side has heard them.
 
 use pcm_proto::ids::NodeName;
-use pcm_proto::pmix::PmixMessage;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Messages that wait at most for a node out of reach. A rank has one or two under way at a time.
@@ -17,7 +16,7 @@ struct Correspondent {
 
 /// What a message from another node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Arrival {
+pub(crate) enum Arrival {
     New,
     Known,
     /// Others before it are lost: they are said again over a new link, and this one with them.
@@ -25,22 +24,21 @@ pub(super) enum Arrival {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Mail(BTreeMap<NodeName, Correspondent>);
+pub(crate) struct Mail(BTreeMap<NodeName, Correspondent>);
 
 impl Mail {
-    /// A message for the helper of another node; none where too many wait for that.
-    pub(super) fn send(&mut self, node: &NodeName, bytes: Vec<u8>) -> Option<PmixMessage> {
+    /// The number of a message for another node; none where too many wait for that.
+    pub(crate) fn send(&mut self, node: &NodeName, bytes: Vec<u8>) -> Option<u64> {
         let to = self.0.entry(node.clone()).or_default();
         if to.unheard.len() >= UNHEARD_MAX {
             return None;
         }
         to.last_sent += 1;
-        to.unheard.push_back((to.last_sent, bytes.clone()));
-        let number = to.last_sent;
-        Some(PmixMessage::Letter { number, bytes })
+        to.unheard.push_back((to.last_sent, bytes));
+        Some(to.last_sent)
     }
 
-    pub(super) fn on_letter(&mut self, node: &NodeName, number: u64) -> Arrival {
+    pub(crate) fn on_letter(&mut self, node: &NodeName, number: u64) -> Arrival {
         let from = self.0.entry(node.clone()).or_default();
         if number <= from.last_heard {
             return Arrival::Known;
@@ -52,20 +50,22 @@ impl Mail {
         Arrival::New
     }
 
-    pub(super) fn on_heard(&mut self, node: &NodeName, heard: u64) {
+    pub(crate) fn on_heard(&mut self, node: &NodeName, heard: u64) {
         if let Some(to) = self.0.get_mut(node) {
             to.unheard.retain(|(number, _)| *number > heard);
         }
     }
 
     /// What a node may have missed.
-    pub(super) fn again(&self, node: &NodeName) -> Vec<PmixMessage> {
+    pub(crate) fn again(&self, node: &NodeName) -> Vec<(u64, Vec<u8>)> {
         let unheard = self.0.get(node).map(|to| to.unheard.iter());
-        let letter = |(number, bytes): &(u64, Vec<u8>)| PmixMessage::Letter {
-            number: *number,
-            bytes: bytes.clone(),
-        };
-        unheard.into_iter().flatten().map(letter).collect()
+        unheard.into_iter().flatten().cloned().collect()
+    }
+
+    /// The nodes that may have missed something.
+    pub(crate) fn late(&self) -> Vec<NodeName> {
+        let late = self.0.iter().filter(|(_, to)| !to.unheard.is_empty());
+        late.map(|(node, _)| node.clone()).collect()
     }
 }
 
@@ -77,23 +77,17 @@ mod tests {
         NodeName::new("n1").unwrap()
     }
 
-    fn letter(number: u64, byte: u8) -> PmixMessage {
-        PmixMessage::Letter {
-            number,
-            bytes: vec![byte],
-        }
-    }
-
     #[test]
     fn what_a_broken_link_lost_is_said_again_in_order_until_it_was_heard() {
         let mut mail = Mail::default();
-        assert_eq!(mail.send(&node(), vec![7]), Some(letter(1, 7)));
-        assert_eq!(mail.send(&node(), vec![8]), Some(letter(2, 8)));
-        assert_eq!(mail.again(&node()), [letter(1, 7), letter(2, 8)]);
+        assert_eq!(mail.send(&node(), vec![7]), Some(1));
+        assert_eq!(mail.send(&node(), vec![8]), Some(2));
+        assert_eq!(mail.again(&node()), [(1, vec![7]), (2, vec![8])]);
         mail.on_heard(&node(), 1);
-        assert_eq!(mail.again(&node()), [letter(2, 8)]);
+        assert_eq!(mail.again(&node()), [(2, vec![8])]);
+        assert_eq!(mail.late(), [node()]);
         mail.on_heard(&node(), 2);
-        assert_eq!(mail.again(&node()), []);
+        assert_eq!(mail.late(), []);
     }
 
     #[test]
