@@ -238,6 +238,15 @@ fn the_end_of_a_rank_is_reported_after_what_the_helper_knows_of_it() {
 }
 
 #[test]
+fn the_end_of_a_rank_by_a_signal_is_reported_at_once() {
+    let mut bench = Bench::running();
+    let effects = bench.exited(ExitStatus::Signal(9));
+    assert_eq!(ends(&effects).len(), 1, "{effects:?}");
+    assert_eq!(orders(&effects), [Order::Ended { process: process() }]);
+    assert_eq!(ends(&bench.said(Report::Over { process: process() })), []);
+}
+
+#[test]
 fn the_end_of_the_helper_is_the_loss_of_the_job_before_any_end_of_a_rank() {
     let mut bench = Bench::running();
     assert_eq!(ends(&bench.exited(ExitStatus::Code(1))), []);

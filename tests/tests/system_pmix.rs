@@ -6,6 +6,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    thread,
     time::Duration,
 };
 use tests::{
@@ -18,6 +19,9 @@ use tests::{
 
 /// A job whose rank or helper was killed is over so soon, also on a loaded machine.
 const ENDED_WITHIN: Duration = Duration::from_secs(30);
+
+/// The next daemon waits so long for what nodes said to the one before, until it hears what they say to it.
+const MISSED_WITHIN: Duration = Duration::from_secs(3);
 
 /// Far more than any test lets it do.
 const FOR_LONG: &str = "1000000";
@@ -169,6 +173,7 @@ fn a_job_goes_on_when_a_daemon_is_killed() {
         });
         assert_eq!(cluster.pids_of("1"), pids);
         assert_eq!(helpers(&cluster), helpers_before);
+        thread::sleep(MISSED_WITHIN);
         // The next daemon hears of the end of a rank by the same helper.
         assert!(processes::send(pids[3], Signal::KILL));
         assert_ended(&cluster, run, "rank 3 on node n1 was ended by signal 9");

@@ -204,6 +204,8 @@ impl JobAtNode {
             Input::Run(participant::Input::Refused { process, code, reason }) => {
                 self.on_refused(now, process, (code, reason), hosts, &mut draft);
             }
+            // Its data is where it has to be: it may well lose others that leave, too.
+            Input::Run(participant::Input::GaveUp { process, .. }) if self.is_spent(process) => {}
             Input::Run(input) => self.on_run(now, input, &mut draft),
             Input::Change(input) => self.on_change(now, input, hosts, &mut draft),
         }
@@ -241,8 +243,7 @@ impl JobAtNode {
     /// A process here ended. The reconfiguration hears of it once the part has judged how.
     fn on_exited(&mut self, now: Moment, ended: (ProcessId, ExitStatus, &str), hosts: &impl Hosts, draft: &mut Draft) {
         let (process, status, said) = ended;
-        let Some(runs) = &self.runs else { return };
-        let is_spent = runs.reconfigurer.is_spent(process);
+        let is_spent = self.is_spent(process);
         self.on_run(now, participant::Input::exited(process, status, is_spent), draft);
         let Some(runs) = &self.runs else { return };
         if runs.reconfigurer.processes().contains(&process) {
@@ -279,6 +280,11 @@ impl JobAtNode {
     pub fn is_joining(&self, process: ProcessId) -> bool {
         let runs = self.runs.as_ref().filter(|runs| !runs.members.contains(&process));
         runs.is_some_and(|runs| runs.part.processes().get(&process).is_some_and(Local::is_joining))
+    }
+
+    fn is_spent(&self, process: ProcessId) -> bool {
+        let runs = self.runs.as_ref();
+        runs.is_some_and(|runs| runs.reconfigurer.is_spent(process))
     }
 
     fn is_newcomer(&self, process: ProcessId) -> bool {

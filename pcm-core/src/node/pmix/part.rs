@@ -166,10 +166,12 @@ impl PmixPart {
         if self.stand != Stand::Serving {
             return false;
         }
-        if self.ended.insert(process, status).is_none() {
+        // A signal says all: whatever the process had said, its mates may end of the loss before an answer comes.
+        let says_all = matches!(status, ExitStatus::Signal(_));
+        if says_all || self.ended.insert(process, status).is_none() {
             self.tell(Order::Ended { process: named }, out);
         }
-        true
+        !says_all
     }
 
     pub(in crate::node) fn on_news(&mut self, news: PmixNews, part: &Participant, out: &mut Outbox) -> Vec<Follow> {
