@@ -185,6 +185,8 @@ fn kill(of: Program<'_>, (mode, phase, victim, fate): Case) {
     }
     if let Ended::Failed(outcome) = &ended {
         let named = match victim {
+            // It is no rank any more, and one that lost it is what is seen.
+            Victim::Leaver if phase == "closing" => "gave up with error code",
             Victim::Leaver => "rank 1 on node n1",
             Victim::Survivor => "rank 2 on node n2",
             _ if mode == "live" => "rank 1 on node n3",
