@@ -185,8 +185,9 @@ fn kill(of: Program<'_>, (mode, phase, victim, fate): Case) {
     }
     if let Ended::Failed(outcome) = &ended {
         let named = match victim {
-            // It is no rank any more, and one that lost it is what is seen.
+            // It is no rank, and a rank that lost it is what is seen.
             Victim::Leaver if phase == "closing" => "gave up with error code",
+            Victim::Newcomer if phase == "moving" => "gave up with error code",
             Victim::Leaver => "rank 1 on node n1",
             Victim::Survivor => "rank 2 on node n2",
             _ if mode == "live" => "rank 1 on node n3",
@@ -292,12 +293,14 @@ each_kill_ends_in_a_known_state! {
 const ON_OPEN_MPI: u64 = 6;
 
 /// What becomes of a job of Open MPI. It ends the mates of a process that dies before its `MPI_Finalize`, also of one
-/// that leaves.
+/// that joins or leaves.
 fn on_open_mpi(case: Case) -> Case {
-    match case {
-        ("live", "closing", Victim::Leaver, Fate::Changes) => ("live", "closing", Victim::Leaver, Fate::Lost),
-        same => same,
-    }
+    let (mode, phase, victim, fate) = case;
+    let fate = match (mode, phase, victim) {
+        ("live", "moving", Victim::Newcomer) | ("live", "closing", Victim::Leaver) => Fate::Lost,
+        _ => fate,
+    };
+    (mode, phase, victim, fate)
 }
 
 /// With as many rounds as there are cases (`cargo xtask test fault --rounds N`) it is all of them.
