@@ -1,6 +1,6 @@
-//! What a daemon and the helper process that serves PMIx to its ranks say to each other: frames of [`crate::frame`], one
-//! message each, on a connection to the socket that the helper has as its standard input. The helper outlives a daemon
-//! that is killed, and the next one connects to it. Both belong to one installation.
+//! What a daemon and the helper process that serves PMIx to its ranks say to each other: frames of [`crate::frame`],
+//! one message each, on a connection to the socket that the helper has as its standard input. The helper outlives a
+//! daemon that is killed, and the next one connects to it. Both belong to one installation.
 
 use crate::ids::NodeName;
 use serde::{Deserialize, Serialize};

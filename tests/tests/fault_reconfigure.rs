@@ -184,20 +184,23 @@ fn kill(of: Program<'_>, (mode, phase, victim, fate): Case) {
         );
     }
     if let Ended::Failed(outcome) = &ended {
-        let named = match victim {
-            // It is no rank, and a rank that lost it is what is seen.
-            Victim::Leaver if phase == "closing" => "gave up with error code",
-            Victim::Newcomer if phase == "moving" => "gave up with error code",
-            Victim::Leaver => "rank 1 on node n1",
-            Victim::Survivor => "rank 2 on node n2",
-            _ if mode == "live" => "rank 1 on node n3",
-            _ => "rank ",
-        };
-        assert!(outcome.stderr.contains(named), "{outcome:?}");
+        assert!(outcome.stderr.contains(named((mode, phase, victim))), "{outcome:?}");
     }
     assert!(begun.elapsed() < ENDED_MAX, "{:?}", begun.elapsed());
     nothing_is_left_and_the_next_job_runs(&cluster, of.program, &keepers);
     cluster.down();
+}
+
+/// What the reason of a job's end names.
+fn named(case: (&str, &str, Victim)) -> &'static str {
+    match case {
+        // It is no rank, and a rank that lost it is what is seen.
+        ("live", "closing", Victim::Leaver) | ("live", "moving", Victim::Newcomer) => "gave up with error code",
+        (_, _, Victim::Leaver) => "rank 1 on node n1",
+        (_, _, Victim::Survivor) => "rank 2 on node n2",
+        ("live", ..) => "rank 1 on node n3",
+        _ => "rank ",
+    }
 }
 
 fn nothing_is_left_and_the_next_job_runs(cluster: &Cluster, program: &str, keepers: &[(u32, usize)]) {

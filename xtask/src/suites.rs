@@ -62,8 +62,8 @@ const SLURM_PACKAGES: &str = "slurmctld slurmd slurm-client munge slurm-wlm-basi
 /// A target with tests of Intel MPI, one of each kind.
 const NEEDS_INTEL: [&str; 3] = ["system_intel", "system_compiled_elsewhere", "fault_chaos"];
 
-/// Tests of Open MPI.
-const NEEDS_OPEN_MPI: &str = "system_openmpi";
+/// Targets with tests of Open MPI begin so.
+const NEEDS_OPEN_MPI: [&str; 4] = ["system_openmpi", "system_pmix", "fault_chaos", "fault_reconfigure"];
 
 /// Tests that need older releases of MPICH.
 const NEEDS_OLDER: &str = "system_compiled_elsewhere";
@@ -269,7 +269,8 @@ fn bring_programs(repository: &Repository, environment: &Environment, targets: &
     {
         println!("Intel MPI is missing, so its tests cannot run: {failure}");
     }
-    if targets.iter().any(|name| name == NEEDS_OPEN_MPI)
+    let is_of_open_mpi = |name: &String| NEEDS_OPEN_MPI.iter().any(|start| name.starts_with(start));
+    if targets.iter().any(is_of_open_mpi)
         && let Err(failure) = setup::open_mpi(repository)
     {
         println!("Open MPI is missing, so its tests cannot run: {failure}");

@@ -13,7 +13,7 @@ use crate::reconfiguration::record::JobRecord;
 use pcm_proto::ids::{JobId, NodeName, ProcessId, Rank, WorldId};
 use pcm_proto::keeper::ExitStatus;
 use pcm_proto::layout::{Layout, Member, Plan};
-use pcm_proto::peer::{CoordinatorToNode, MpiStage, StartOrder};
+use pcm_proto::peer::{CoordinatorToNode, StartOrder};
 use pcm_proto::reconfiguration::{Attempt, Order, ReconfigurationMessage};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -247,7 +247,7 @@ impl JobAtNode {
         self.on_run(now, participant::Input::exited(process, status, is_spent), draft);
         let Some(runs) = &self.runs else { return };
         if runs.reconfigurer.processes().contains(&process) {
-            let finished = has_finished(&runs.part, process, status);
+            let finished = runs.part.has_finished(process, status);
             let input = match !finished && self.is_joining(process) {
                 true => change::Input::ended_early(process, status, said),
                 false => change::Input::Exited { process, finished },
@@ -443,7 +443,7 @@ impl JobAtNode {
         let input = match runs.part.processes().get(&process).map(|local| &local.state) {
             Some(LocalState::Ended(end)) => change::Input::Exited {
                 process,
-                finished: has_finished(&runs.part, process, end.status),
+                finished: runs.part.has_finished(process, end.status),
             },
             Some(LocalState::Refused { reason, .. }) if self.is_newcomer(process) => change::Input::StartFailed {
                 process,
@@ -575,15 +575,6 @@ impl Draft {
 
 fn members_of(layout: &Layout) -> BTreeSet<ProcessId> {
     layout.members.iter().map(|member| member.process).collect()
-}
-
-/// Whether a process that ended had finalized MPI and returned.
-fn has_finished(part: &Participant, process: ProcessId, status: ExitStatus) -> bool {
-    let stage = part.processes().get(&process).and_then(|local| match &local.state {
-        LocalState::Ended(end) => Some(end.stage),
-        _ => None,
-    });
-    status == ExitStatus::Code(0) && stage != Some(MpiStage::Inside)
 }
 
 fn start_world(

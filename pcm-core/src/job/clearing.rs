@@ -71,6 +71,15 @@ impl Participant {
         });
     }
 
+    /// Whether a process that ended had finalized MPI and returned.
+    pub(super) fn has_finished(&self, process: ProcessId, status: ExitStatus) -> bool {
+        let stage = self.processes.get(&process).and_then(|local| match &local.state {
+            LocalState::Ended(end) => Some(end.stage),
+            _ => None,
+        });
+        status == ExitStatus::Code(0) && stage != Some(MpiStage::Inside)
+    }
+
     /// A process, or MPI in it, aborts.
     pub(super) fn on_aborting(&mut self, process: ProcessId, message: NodeToCoordinator, effects: &mut Vec<Effect>) {
         if self.processes.get(&process).is_some_and(Local::is_alive) {

@@ -92,8 +92,7 @@ impl Coordinator {
 
     /// Decides whether the end of a process is a failure of the job, and how urgent.
     pub(super) fn judge(&mut self, now_us: u64, end: ProcessEnd, node: &NodeName, effects: &mut Vec<Effect>) {
-        let who = self.describe(end.process, node);
-        let job = self.job;
+        let (who, job) = (self.describe(end.process, node), self.job);
         let (cause, consequence) = match (end.status, end.stage) {
             (ExitStatus::Code(0), MpiStage::Before | MpiStage::After) => return,
             (ExitStatus::Signal(signal), _) => (
@@ -228,8 +227,8 @@ impl Coordinator {
 
     /// Describes a process, unless it is a spare, which ends alone.
     fn at_work(&self, process: ProcessId) -> Option<String> {
-        let known = self.processes.get(&process)?;
-        (known.role != Role::Spare).then(|| self.describe(process, &known.node))
+        let known = self.processes.get(&process).filter(|known| known.role != Role::Spare)?;
+        Some(self.describe(process, &known.node))
     }
 
     pub(super) fn on_node_gone(&mut self, now_us: u64, node: &NodeName, effects: &mut Vec<Effect>) {

@@ -123,6 +123,7 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     let doors = open_doors(&spec, past.address.as_deref()).await?;
     if is_first {
         publish(&dir, &doors.address).with_context(|| format!("{} takes no file", dir.display()))?;
+        pmix::clear_folders(&spec.cluster_id, node);
     }
     let (events, mut receiver) = mpsc::channel(EVENTS_MAX);
     let clock = Clock::start(|system| past.next_boot(system));
@@ -146,9 +147,6 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     let own_device = peers.own_rdma_address();
     let log = open_log(&spec, (dir, address.clone()), is_first, events.clone()).await?;
     let keeper = KeeperOrders::start(link, events.clone());
-    if is_first {
-        pmix::clear_folders(&spec.cluster_id, node);
-    }
     let mut hands = Hands::new(spec.clone(), address, (log, keeper), peers, events.clone());
     let bulk = open_bulk(listener.address().ip(), (key, identity), &spec, &events).await;
     let node = Node::new(Beginnings {

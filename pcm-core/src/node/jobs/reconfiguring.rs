@@ -90,6 +90,19 @@ impl Job {
         }
     }
 
+    fn say_lost(&self, loss: &Loss, cx: &mut Context<'_>) {
+        let (job, Some(part)) = (self.id, self.machine.part()) else {
+            return;
+        };
+        let reason = format!("the job lost what it cannot go on without: {loss}; see `pcmctl events {job}`");
+        let lost = match *loss {
+            Loss::ProcessDied { process } => NodeToCoordinator::LostWith { process, reason },
+            _ => NodeToCoordinator::Lost { reason },
+        };
+        let coordinator = part.coordinator().clone();
+        cx.send_job(&coordinator, job, lost);
+    }
+
     fn on_report(&mut self, report: Report, cx: &mut Context<'_>) {
         let (job, epoch) = (
             self.id,
@@ -147,16 +160,7 @@ impl Job {
             }
             // Settled within the job.
             Report::LayoutChanged { .. } => {}
-            Report::JobLost { loss } => {
-                let Some(part) = self.machine.part() else { return };
-                let coordinator = part.coordinator().clone();
-                let reason = format!("the job lost what it cannot go on without: {loss}; see `pcmctl events {job}`");
-                let lost = match loss {
-                    Loss::ProcessDied { process } => NodeToCoordinator::LostWith { process, reason },
-                    _ => NodeToCoordinator::Lost { reason },
-                };
-                cx.send_job(&coordinator, job, lost);
-            }
+            Report::JobLost { loss } => self.say_lost(&loss, cx),
             Report::LeaseTaken { reign } => tracing::info!(%job, ?reign, "holds the job's lease"),
             Report::LeaseLost { reign } => tracing::info!(%job, ?reign, "holds the job's lease no more"),
             Report::EndedHere { loss } => tracing::warn!(%job, ?loss, "the job's processes here are ended"),
