@@ -359,20 +359,15 @@ pub enum NodeToCoordinator {
     },
     /// These processes ended.
     Exited(Vec<ProcessEnd>),
-    /// A process called `MPI_Abort`.
+    /// A process called `MPI_Abort` with this code.
     Aborted {
         process: ProcessId,
-        /// With which code.
         code: i32,
         /// What MPI said.
         message: String,
     },
-    /// MPI in a process ended it by itself, as it does after an error that it cannot return.
-    GaveUp {
-        process: ProcessId,
-        /// With which code.
-        code: i32,
-    },
+    /// MPI in a process ended it by itself with this code, as it does after an error that it cannot return.
+    GaveUp { process: ProcessId, code: i32 },
     /// No process of the job is left here.
     Emptied,
     /// No process of the job is left here, and all its output was taken.

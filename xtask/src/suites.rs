@@ -257,6 +257,10 @@ fn close(mut counts: Counts, reader: &Reader, skipped_log: &Path) -> Result<(), 
     }
 }
 
+fn is_of_any(target: &str, starts: &[&str]) -> bool {
+    starts.iter().any(|start| target.starts_with(start))
+}
+
 /// Programs that tests use and a machine may lack: without them the tests say that they cannot run.
 fn bring_programs(repository: &Repository, environment: &Environment, targets: &[String]) {
     if targets.iter().any(|name| name.starts_with("system_"))
@@ -269,8 +273,7 @@ fn bring_programs(repository: &Repository, environment: &Environment, targets: &
     {
         println!("Intel MPI is missing, so its tests cannot run: {failure}");
     }
-    let is_of_open_mpi = |name: &String| NEEDS_OPEN_MPI.iter().any(|start| name.starts_with(start));
-    if targets.iter().any(is_of_open_mpi)
+    if targets.iter().any(|name| is_of_any(name, &NEEDS_OPEN_MPI))
         && let Err(failure) = setup::open_mpi(repository)
     {
         println!("Open MPI is missing, so its tests cannot run: {failure}");

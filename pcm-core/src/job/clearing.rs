@@ -80,8 +80,17 @@ impl Participant {
         status == ExitStatus::Code(0) && stage != Some(MpiStage::Inside)
     }
 
-    /// A process, or MPI in it, aborts.
-    pub(super) fn on_aborting(&mut self, process: ProcessId, message: NodeToCoordinator, effects: &mut Vec<Effect>) {
+    pub(super) fn on_aborting(&self, process: ProcessId, code: i32, effects: &mut Vec<Effect>) {
+        let message = String::new();
+        self.say_of(process, NodeToCoordinator::Aborted { process, code, message }, effects);
+    }
+
+    pub(super) fn on_gave_up(&self, process: ProcessId, code: i32, effects: &mut Vec<Effect>) {
+        self.say_of(process, NodeToCoordinator::GaveUp { process, code }, effects);
+    }
+
+    /// Says something of a process that lives.
+    fn say_of(&self, process: ProcessId, message: NodeToCoordinator, effects: &mut Vec<Effect>) {
         if self.processes.get(&process).is_some_and(Local::is_alive) {
             effects.push(Effect::Send {
                 node: self.coordinator.clone(),

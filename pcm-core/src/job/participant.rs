@@ -74,18 +74,10 @@ pub enum Input {
     Reached { process: ProcessId, stage: Stage },
     /// The last answer to a process was sent.
     Answered { process: ProcessId },
-    /// A process called `MPI_Abort` (as the library tells it, PMI may follow).
-    Aborting {
-        process: ProcessId,
-        /// With which code.
-        code: i32,
-    },
-    /// MPI in a process ended it by itself.
-    GaveUp {
-        process: ProcessId,
-        /// With which code.
-        code: i32,
-    },
+    /// A process called `MPI_Abort` with this code (as the library tells it, PMI may follow).
+    Aborting { process: ProcessId, code: i32 },
+    /// MPI in a process ended it by itself with this code.
+    GaveUp { process: ProcessId, code: i32 },
     /// Rank 0 has registered this and begins.
     Registered(Registered),
     /// All output of the job on this node was taken, now that its processes have ended.
@@ -336,17 +328,8 @@ impl Participant {
             Input::Pmi { process, request } => self.on_pmi(process, request, &mut effects),
             Input::Reached { process, stage } => self.on_reached(process, stage, &mut effects),
             Input::Answered { process } => self.on_answered(process),
-            Input::Aborting { process, code } => {
-                let message = String::new();
-                self.on_aborting(
-                    process,
-                    NodeToCoordinator::Aborted { process, code, message },
-                    &mut effects,
-                );
-            }
-            Input::GaveUp { process, code } => {
-                self.on_aborting(process, NodeToCoordinator::GaveUp { process, code }, &mut effects);
-            }
+            Input::Aborting { process, code } => self.on_aborting(process, code, &mut effects),
+            Input::GaveUp { process, code } => self.on_gave_up(process, code, &mut effects),
             Input::Registered(registered) if !registered.is_sound() => {}
             Input::Registered(registered) => {
                 self.spec.registered = registered;
