@@ -75,6 +75,14 @@ impl Bench {
         }))
     }
 
+    fn ordered_by_coordinator(&mut self, order: CoordinatorToNode) -> Vec<Effect> {
+        let message = Box::new(JobMessage::ToNode(order));
+        self.event(Event::Peer(PeerFact::Said {
+            node: name(0),
+            message: DaemonToDaemon::Job { job: JOB, message },
+        }))
+    }
+
     /// A rank that runs.
     fn running() -> Self {
         let mut bench = Self::new();
@@ -332,14 +340,24 @@ fn words_of_another_start_of_the_job_are_not_heard() {
 }
 
 #[test]
+fn a_process_that_is_given_up_while_it_waits_for_the_helper_is_not_started() {
+    let mut bench = Bench::new();
+    bench.ordered();
+    bench.ordered_by_coordinator(CoordinatorToNode::EndProcesses {
+        processes: vec![KEY.process],
+        grace_ms: 0,
+    });
+    let effects = bench.said(registered());
+    assert!(launched(&effects).is_none(), "{effects:?}");
+    let said = to_coordinator(&effects);
+    let words = "it was not wanted any more";
+    assert!(said.iter().any(|said| is_refused(said, words)), "{said:?}");
+}
+
+#[test]
 fn the_helper_ends_with_the_last_process() {
     let mut bench = Bench::running();
-    let end = CoordinatorToNode::End { grace_ms: 0 };
-    let message = Box::new(JobMessage::ToNode(end));
-    bench.event(Event::Peer(PeerFact::Said {
-        node: name(0),
-        message: DaemonToDaemon::Job { job: JOB, message },
-    }));
+    bench.ordered_by_coordinator(CoordinatorToNode::End { grace_ms: 0 });
     let effects = bench.event(Event::Keeper(KeeperFact::JobCleared {
         job: JOB,
         killed: 1,

@@ -198,7 +198,7 @@ impl Local {
     }
 
     /// Whether it was told to end.
-    fn is_leaving(&self) -> bool {
+    pub fn is_leaving(&self) -> bool {
         self.ends_by != EndedBy::Itself
     }
 

@@ -137,7 +137,7 @@ pub(super) fn opened(message: &[u8]) -> Result<NodeMessage, String> {
 /// Starts to wait for parents on standard input, one after the other, and to read their orders.
 pub(super) fn read_orders(inputs: SyncSender<Input>) -> io::Result<()> {
     let socket = rustix::io::fcntl_dupfd_cloexec(io::stdin().as_fd(), 3)?;
-    // Whoever connects sees this process as the other side, and not the one that made the socket.
+    // A process that connects sees this one as the other side, and not the one that made the socket.
     rustix::net::listen(&socket, 4)?;
     let listener = UnixListener::from(socket);
     let read = move || {
