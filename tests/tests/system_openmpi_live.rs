@@ -7,8 +7,10 @@ use std::{
 };
 use tests::{
     background::Background,
+    cell,
     cluster::{Cluster, LIMIT},
     crashing,
+    example::{for_python, source},
     malleable::Malleable,
     open_mpi::{compiled, prefix},
     random_changes::{self, NODES},
@@ -16,6 +18,9 @@ use tests::{
 };
 
 const CHANGES: u32 = 50;
+
+/// A process that is a Python program starts in a second or two.
+const PACE_OF_PYTHON: (u64, u32) = (8000, 2000);
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
@@ -100,5 +105,23 @@ fn a_killed_rank_costs_the_iterations_since_the_last_checkpoint_and_nothing_else
     let cluster = Cluster::that_crashes(3);
     let program = heat2d(&cluster);
     crashing::loses_a_rank_and_ends_right(&cluster, &program, &[("PCM_MPI", &its_prefix())]);
+    cluster.down();
+}
+
+#[test]
+fn python_over_mpi4py_changes_and_recovers() {
+    let Some(variables) = for_python() else { return };
+    let cluster = Cluster::that_crashes(NODES);
+    let mpi = its_prefix();
+    let mut all = vec![("PCM_MPI", &*mpi)];
+    let variables = variables.iter();
+    all.extend(variables.map(|(name, value)| (*name, value.to_str().expect("UTF-8"))));
+    cell::survives(
+        &cluster,
+        &source("heat2d/heat2d.py"),
+        PACE_OF_PYTHON,
+        &prefix().join("lib"),
+        &all,
+    );
     cluster.down();
 }

@@ -73,15 +73,17 @@ fn run(context: &Context) -> Result<Report, Failure> {
 }
 
 fn launched_by<'a>(name: &str, ranks: u32, command: impl Fn() -> Command + 'a) -> Variant<'a> {
-    Variant::new(format!("{name}, {ranks} ranks"), move || start(command(), ranks))
+    Variant::new(format!("{name}, {ranks} ranks"), move || {
+        start(BENCH.name, command(), ranks)
+    })
 }
 
 /// Milliseconds from now to the end of MPI_Init on the last rank.
-fn start(command: Command, ranks: u32) -> Result<f64, Failure> {
+pub(super) fn start(bench: &'static str, command: Command, ranks: u32) -> Result<f64, Failure> {
     let begun = clock_gettime(ClockId::Monotonic);
     let begun = begun.tv_sec as f64 + begun.tv_nsec as f64 * 1e-9;
-    let said = trial::run(BENCH.name, command, Duration::from_secs(60))?;
-    let problem = || Failure::bench(BENCH.name, format!("not {ranks} ranks told their time: {said:?}"));
+    let said = trial::run(bench, command, Duration::from_secs(60))?;
+    let problem = || Failure::bench(bench, format!("not {ranks} ranks told their time: {said:?}"));
     let last = last_initialised(&said, ranks).ok_or_else(problem)?;
     Ok((last - begun) * 1e3)
 }

@@ -17,6 +17,7 @@ mod interleave;
 mod interrupted;
 mod iteration;
 mod launch;
+mod open_mpi;
 mod overhead;
 mod pieces;
 mod plain_exchange;

@@ -1,5 +1,5 @@
-//! Bench `open-mpi`: how long ranks of Open MPI take to start, by `pcmctl run` and by its own launcher, and what changes
-//! of heat2d cost on Open MPI and on MPICH, in turns on one cluster.
+//! Bench `open-mpi`: how long ranks of Open MPI take to start, by `pcmctl run` and by its own launcher, and what
+//! changes of heat2d cost on Open MPI and on MPICH, in turns on one cluster.
 
 use super::{
     bench::{Bench, Context},

@@ -3,8 +3,9 @@
 use super::{
     adapt, agents,
     bench::{Bench, Context},
-    calls, checkpoint, checkpoint_files, dynamic, fabric, fabric_rdma, interrupted, iteration, launch, overhead,
-    pieces, plain_exchange, python, reconfigure, recovery, redistribute, spawn, table, waiting, watching, wide,
+    calls, checkpoint, checkpoint_files, dynamic, fabric, fabric_rdma, interrupted, iteration, launch, open_mpi,
+    overhead, pieces, plain_exchange, python, reconfigure, recovery, redistribute, spawn, table, waiting, watching,
+    wide,
 };
 use clap::Parser;
 use pcm_bench::{
@@ -38,6 +39,7 @@ const BENCHES: &[&[Bench]] = &[
         fabric::LINKS,
     ],
     &[
+        open_mpi::BENCH,
         overhead::BENCH,
         pieces::BENCH,
         python::BENCH,
