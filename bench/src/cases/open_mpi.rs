@@ -158,6 +158,16 @@ impl<'a> Job<'a> {
         })
     }
 
+    /// Rank 3 goes to the node after its own.
+    fn migrate(&mut self, counts: bool) -> Result<(), Failure> {
+        let ranks = events::ranks(self.cluster, self.name);
+        let own = ranks.iter().find(|row| row["rank"] == 3);
+        let own = own.and_then(|row| row["node"].as_str()?.strip_prefix('n')?.parse::<u32>().ok());
+        let own = own.ok_or_else(|| Failure::bench(BENCH.name, format!("no node of rank 3 in {ranks:?}")))?;
+        let to = format!("n{}", (own + 1) % 4);
+        self.change("migrate", &["--rank", "3", "--to", &to], counts)
+    }
+
     fn change(&mut self, verb: &str, arguments: &[&str], counts: bool) -> Result<(), Failure> {
         let mut command = self.cluster.pcmctl(&[verb, self.name, "--json"]);
         command.args(arguments);
@@ -194,16 +204,15 @@ fn changes(context: &Context, prefix: &Path, folder: &Path, report: &mut Report)
     let mut progress = Progress::begin("rounds");
     let rounds = context.rounds();
     for round in 0..=rounds {
-        let to = format!("n{}", round % 3);
         let turn = if round % 2 == 0 { [0, 1] } else { [1, 0] };
-        for (verb, arguments) in [
-            ("migrate", ["--rank", "3", "--to", &to].as_slice()),
-            ("expand", &["--to", "6"]),
-            ("shrink", &["--to", "4"]),
-        ] {
+        // The first round also brings the programs and the libraries into memory.
+        let counts = round > 0;
+        for job in turn {
+            jobs[job].migrate(counts)?;
+        }
+        for (verb, to) in [("expand", "6"), ("shrink", "4")] {
             for job in turn {
-                // The first one also brings the programs and the libraries into memory.
-                jobs[job].change(verb, arguments, round > 0)?;
+                jobs[job].change(verb, &["--to", to], counts)?;
             }
         }
         progress.at(round as u64, rounds as u64);
