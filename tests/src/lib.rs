@@ -47,3 +47,4 @@ pub mod standbys;
 pub mod trace_format;
 pub mod users;
 pub mod wait;
+pub mod whole_jobs;

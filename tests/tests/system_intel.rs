@@ -9,13 +9,12 @@ use std::{
     time::{Duration, Instant},
 };
 use tests::{
-    background::Background,
     binaries::built,
     cluster::{Cluster, LIMIT},
     crashing, intel, limited,
     malleable::Malleable,
     random_changes::{self, NODES},
-    standard_abi, standbys,
+    standard_abi, standbys, whole_jobs,
 };
 
 const CHANGES: u32 = 50;
@@ -159,14 +158,7 @@ fn fifty_random_live_changes_keep_the_result_and_who_leaves_is_gone() {
 fn a_program_bound_by_messages_is_as_fast_with_ranks_of_two_worlds() {
     let cluster = Cluster::up(2);
     let program = heat2d(&cluster);
-    let job = Malleable::start_with(&cluster, &program, 2, (150_000, 0), &[("PCM_MPI", &its_prefix())]);
-    let change = job.migrate(1, "n0");
-    assert_eq!(change["mode"], "live", "{change}");
-    let began = Instant::now();
-    job.ends_right();
-    let took = began.elapsed();
-    println!("after the change: {took:?}");
-    assert!(took < Duration::from_secs(30), "{took:?}");
+    whole_jobs::is_as_fast_with_ranks_of_two_worlds(&cluster, &program, &[("PCM_MPI", &its_prefix())]);
     cluster.down();
 }
 
@@ -174,18 +166,7 @@ fn a_program_bound_by_messages_is_as_fast_with_ranks_of_two_worlds() {
 fn mpi_is_finalized_for_a_program_whose_ranks_have_changed() {
     let cluster = Cluster::up(2);
     let program = intel::compiled("tests/programs/changing.c", cluster.files());
-    let mut command = cluster.pcmctl(&["run", "-n", "2", "--nodes", "n0", "--"]);
-    command.arg(&program).args(["over", "1500", "1000"]);
-    let job = Background::start(command.env("PCM_MPI", its_prefix()));
-    cluster.wait_until_ranks_of_iterate("1");
-    let change = cluster.run(&["migrate", "1", "--rank", "1", "--to", "n1", "--mode", "live"]);
-    assert!(change.status.success(), "{change:?}");
-    // The program says by its code whether MPI_Finalized was true.
-    let outcome = job.end(LIMIT);
-    assert!(
-        outcome.status.success() && outcome.stdout.contains("over: done"),
-        "{outcome:?}"
-    );
+    whole_jobs::finalizes_after_a_change(&cluster, &program, &its_prefix());
     cluster.down();
 }
 
@@ -200,13 +181,7 @@ fn a_rank_that_joins_waited_before() {
 fn a_job_is_relaunched_and_ends_right() {
     let cluster = Cluster::up(2);
     let program = heat2d(&cluster);
-    let job = Malleable::start_with(&cluster, &program, 2, (6000, 500), &[("PCM_MPI", &its_prefix())]);
-    for to in ["3", "1"] {
-        let verb = if to == "3" { "expand" } else { "shrink" };
-        let outcome = cluster.run(&[verb, "1", "--to", to, "--mode", "relaunch"]);
-        assert!(outcome.status.success(), "{outcome:?}\n{}", job.told());
-    }
-    assert_eq!(job.ends_right().ranks, 1);
+    whole_jobs::is_relaunched_and_ends_right(&cluster, &program, &[("PCM_MPI", &its_prefix())]);
     cluster.down();
 }
 

@@ -19,7 +19,7 @@ use tests::{
     malleable::Malleable,
     random_changes::{self, NODES},
     standard_abi::{With, compiled, compiled_fortran, compiler, library},
-    standbys,
+    standbys, whole_jobs,
 };
 
 const CHANGES: u32 = 50;
@@ -203,13 +203,7 @@ fn a_job_is_relaunched_and_ends_right() {
     let Some(compiler) = compiler() else { return };
     let cluster = Cluster::up(2);
     let program = compiled(&compiler, HEAT, cluster.files(), With::ItsOwn);
-    let job = Malleable::start(&cluster, text(&program), 2, 6000, 500);
-    for to in ["3", "1"] {
-        let verb = if to == "3" { "expand" } else { "shrink" };
-        let outcome = cluster.run(&[verb, "1", "--to", to, "--mode", "relaunch"]);
-        assert!(outcome.status.success(), "{outcome:?}\n{}", job.told());
-    }
-    assert_eq!(job.ends_right().ranks, 1);
+    whole_jobs::is_relaunched_and_ends_right(&cluster, text(&program), &[]);
     cluster.down();
 }
 

@@ -2,7 +2,7 @@
 
 use super::machine::Jobs;
 use super::table::{Job, Table};
-use crate::job::participant::{Input, LocalState, Participant};
+use crate::job::participant::{LocalState, Participant};
 use crate::node::context::Context;
 use crate::node::pmix::effect::{HelperId, PmixNews};
 use crate::node::pmix::is_of_open_mpi;
@@ -11,7 +11,6 @@ use pcm_proto::ids::{Epoch, JobId, NodeName, ProcessId};
 use pcm_proto::keeper::{ExitStatus, ProcessKey};
 use pcm_proto::peer::{JobMessage, NodeToCoordinator};
 use pcm_proto::pmix::PmixMessage;
-use pcm_proto::refusal;
 use std::collections::BTreeMap;
 
 /// Processes of a job that the keeper holds, with how they ended.
@@ -101,10 +100,8 @@ impl Jobs {
                 match local.filter(|local| local.state == LocalState::Starting) {
                     Some(local) if local.is_leaving() => {
                         // The order to end it came while it waited.
-                        let code = refusal::START_FAILED.to_owned();
                         let reason = "it was not wanted any more".to_owned();
-                        self.table
-                            .participate(job, Input::Refused { process, code, reason }, cx);
+                        self.table.refuse_start(job, process, reason, cx);
                     }
                     Some(_) => self.table.launch(job, process, cx),
                     None => {}

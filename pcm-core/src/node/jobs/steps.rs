@@ -210,18 +210,23 @@ impl Table {
         let key = ProcessKey { job, process };
         let host = cx.cluster.nodes().own().host;
         let start = self.get_mut(job).and_then(|known| known.start_with_pmix(process, cx));
-        let (variables, never) = match start {
+        let variables = match start {
             Some(Start::Later) => return,
-            Some(Start::Now(variables)) => (variables, None),
-            Some(Start::Never(reason)) => (Vec::new(), Some(reason)),
-            None => (Vec::new(), None),
+            Some(Start::Never(reason)) => return self.refuse_start(job, process, reason, cx),
+            Some(Start::Now(variables)) => variables,
+            None => Vec::new(),
         };
-        let part = self.part(job).filter(|_| never.is_none());
+        let part = self.part(job);
         if let Some(mut launch) = part.and_then(|part| self.launcher.launch(key, part, host)) {
             launch.add(variables);
             return cx.out.rank(RankEffect::Launch(Box::new(launch)));
         }
-        let reason = never.unwrap_or_else(|| format!("process {process} of job {job} was not ordered"));
+        let reason = format!("process {process} of job {job} was not ordered");
+        self.refuse_start(job, process, reason, cx);
+    }
+
+    /// A process that was ordered does not start.
+    pub(super) fn refuse_start(&mut self, job: JobId, process: ProcessId, reason: String, cx: &mut Context<'_>) {
         let code = refusal::START_FAILED.to_owned();
         self.participate(job, participant::Input::Refused { process, code, reason }, cx);
     }
