@@ -1,5 +1,5 @@
 //! Whole nodes that know when they end: each leaves before its time is up, by the time that is left and not by a clock
-//! that others share, and says so. Messages arrive at once; no time passes between timers.
+//! that others share, and says so. Messages arrive at once unless a test makes them late.
 
 mod one_node;
 
@@ -37,7 +37,10 @@ struct World {
     now_us: u64,
     armed: usize,
     machines: Vec<Machine>,
-    mail: VecDeque<(usize, Event)>,
+    /// By when they arrive, each with its receiver.
+    mail: VecDeque<(u64, usize, Event)>,
+    /// What is said before this moment takes so long.
+    late: Option<(u64, Duration)>,
 }
 
 impl World {
@@ -48,6 +51,7 @@ impl World {
             armed: 0,
             machines: Vec::new(),
             mail: VecDeque::new(),
+            late: None,
         };
         for (index, ends) in ends.iter().enumerate() {
             let ahead_us = index as u64 * skew.as_micros() as u64;
@@ -104,7 +108,11 @@ impl World {
     fn post(&mut self, from: usize, to: Option<usize>, message: pcm_proto::peer::DaemonToDaemon) {
         let node = name(from);
         if let Some(to) = to {
-            self.mail.push_back((to, Event::Peer(PeerFact::Said { node, message })));
+            let late = self.late.filter(|(until, _)| self.now_us < *until);
+            let said = self.now_us + late.map_or(0, |(_, late)| late.as_micros() as u64);
+            let before = self.mail.back().map_or(0, |(at, ..)| *at);
+            let message = Event::Peer(PeerFact::Said { node, message });
+            self.mail.push_back((said.max(before), to, message));
         }
     }
 
@@ -121,7 +129,9 @@ impl World {
     fn run(&mut self, span: Duration) {
         let until = self.now_us + span.as_micros() as u64;
         for _ in 0..STEPS_MAX {
-            if let Some((to, event)) = self.mail.pop_front() {
+            let arrives = self.mail.front().map(|(at, ..)| *at);
+            if arrives.is_some_and(|at| at <= self.now_us) {
+                let (_, to, event) = self.mail.pop_front().expect("looked at");
                 self.event(to, event);
                 continue;
             }
@@ -129,7 +139,12 @@ impl World {
                 let (key, _) = machine.timers.first_key_value()?;
                 Some((*key, index))
             });
-            let Some((key, index)) = next.min().filter(|((at, _), _)| *at <= until) else {
+            let next = next.min().filter(|((at, _), _)| *at <= until);
+            if let Some(at) = arrives.filter(|at| *at <= next.map_or(until, |((due, _), _)| due)) {
+                self.now_us = at;
+                continue;
+            }
+            let Some((key, index)) = next else {
                 self.now_us = until;
                 return;
             };
@@ -178,6 +193,17 @@ fn a_node_leaves_before_its_time_is_up_and_says_so_once() {
     assert!(world.machines[1].ended_at.is_some(), "it has left");
     assert!(world.machines[1].node.is_taken_away());
     assert_eq!((world.leaving(0), world.machines[0].ended_at), (None, None));
+}
+
+/// The word of its end took longer on its way than the word that it leaves: for the other it still has more time left
+/// than it leaves before.
+#[test]
+fn a_node_whose_words_took_unequal_times_is_said_to_end_as_well() {
+    let mut world = World::new(&[None, Some((100, 60))], Duration::ZERO);
+    let until = world.now_us + 39 * SECOND + SECOND * 9 / 10;
+    world.late = Some((until, Duration::from_millis(400)));
+    world.run(Duration::from_secs(60));
+    assert_eq!(world.leaving(1), Some((40, true)));
 }
 
 #[test]

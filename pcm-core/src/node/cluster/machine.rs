@@ -25,6 +25,9 @@ use pcm_proto::peer::{DaemonToDaemon, NodeReport};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+/// A word of another node may be so old when it comes: by an older word the node has that much more time left.
+const ON_ITS_WAY: Duration = Duration::from_secs(2);
+
 /// See the file head.
 pub(in crate::node) struct Cluster {
     own: NodeName,
@@ -290,7 +293,8 @@ impl Cluster {
     /// says of itself leaves with it.
     pub(in crate::node) fn note_end_of(&self, node: &NodeName, out: &mut Outbox) {
         let now = out.now();
-        let end = self.nodes.end_of(now, node).filter(|end| end.left() <= end.leaves());
+        let end = self.nodes.end_of(now, node);
+        let end = end.filter(|end| end.left() <= end.leaves() + ON_ITS_WAY);
         if let Some(end) = end.filter(|_| *self.nodes.survivor_of(node) == self.own) {
             let kind = EventKind::NodeEnds {
                 name: node.clone(),
