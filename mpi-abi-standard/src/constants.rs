@@ -55,6 +55,7 @@ pub const MPI_THREAD_MULTIPLE: c_int = 4096;
 pub const MPI_ERR_COUNT: c_int = 2;
 pub const MPI_ERR_COMM: c_int = 5;
 pub const MPI_ERR_REQUEST: c_int = 7;
+pub const MPI_ERR_UNKNOWN: c_int = 14;
 pub const MPI_ERR_OTHER: c_int = 16;
 pub const MPI_ERR_INTERN: c_int = 17;
 pub const MPI_ERR_NAME: c_int = 38;

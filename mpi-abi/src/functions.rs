@@ -162,7 +162,15 @@ of_mpi! {
         request: *mut MPI_Request,
     ) -> c_int;
     pub fn PMPI_Info_create(info: *mut MPI_Info) -> c_int;
+    pub fn PMPI_Info_dup(info: MPI_Info, newinfo: *mut MPI_Info) -> c_int;
     pub fn PMPI_Info_free(info: *mut MPI_Info) -> c_int;
+    pub fn PMPI_Info_get_string(
+        info: MPI_Info,
+        key: *const c_char,
+        buflen: *mut c_int,
+        value: *mut c_char,
+        flag: *mut c_int,
+    ) -> c_int;
     pub fn PMPI_Info_set(info: MPI_Info, key: *const c_char, value: *const c_char) -> c_int;
     pub fn PMPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int;
     pub fn PMPI_Init_thread(

@@ -102,6 +102,8 @@ pub mod environment {
     pub const MPI_ABI_OPEN_MPI: &str = "openmpi";
     /// The libpmix of a program of Open MPI, through which PMIx is served to its ranks; from `pcmctl run`.
     pub const PMIX_LIBRARY: &str = "PCM_PMIX_LIBRARY";
+    /// Where the program of a spawn is looked for, among the variables of its children; from libpcm, for Open MPI.
+    pub const SPAWN_PATH: &str = "PCM_SPAWN_PATH";
     /// How many checkpoints of one run are kept.
     pub const CHECKPOINT_KEEP: &str = "PCM_CHECKPOINT_KEEP";
 }

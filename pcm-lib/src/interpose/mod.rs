@@ -15,6 +15,7 @@ mod ranks;
 pub(crate) mod recorder;
 pub(crate) mod refusal;
 mod sessions;
+mod spawn_hints;
 mod spawns;
 pub(crate) mod traits;
 pub(crate) mod waiting;

@@ -1,8 +1,10 @@
-//! Spawns: what the process manager refuses is an error of the class that MPI has for it. MPICH says "other".
+//! Spawns: what the process manager refuses is an error of the class that MPI has for it. MPICH says "other",
+//! Open MPI "unknown".
 #![allow(unsafe_code, reason = "calls MPI")]
 #![allow(non_snake_case, reason = "the names are those of MPI")]
 #![allow(clippy::too_many_arguments, reason = "signatures are those of MPI")]
 
+use super::spawn_hints::Hints;
 use mpi_abi::{MPI_Comm, MPI_Errhandler, MPI_Info};
 use std::os::raw::{c_int, c_void};
 
@@ -24,6 +26,8 @@ pub(super) unsafe fn MPI_Comm_spawn(
     // SAFETY: the caller's contract.
     unsafe {
         raised_as_spawn(communicator, || {
+            let own = Hints::passing_path(&info, 1, (root, communicator));
+            let info = own.as_ref().map_or(info, |own| own.all[0]);
             mpi_abi::PMPI_Comm_spawn(command, arguments, processes, info, root, communicator, made, codes)
         })
     }
@@ -48,6 +52,8 @@ pub(super) unsafe fn MPI_Comm_spawn_multiple(
     // SAFETY: the caller's contract.
     unsafe {
         raised_as_spawn(communicator, || {
+            let own = Hints::passing_path(infos, count, (root, communicator));
+            let infos = own.as_ref().map_or(infos, |own| own.all.as_ptr());
             mpi_abi::PMPI_Comm_spawn_multiple(count, all, of_all, processes, infos, root, communicator, made, codes)
         })
     }
@@ -75,7 +81,7 @@ unsafe fn raised_as_spawn(communicator: MPI_Comm, spawn: impl FnOnce() -> c_int)
         mpi_abi::PMPI_Error_class(code, &mut class);
         // A class is a code of itself.
         let told = match class {
-            mpi_abi::MPI_ERR_OTHER => mpi_abi::MPI_ERR_SPAWN,
+            mpi_abi::MPI_ERR_OTHER | mpi_abi::MPI_ERR_UNKNOWN => mpi_abi::MPI_ERR_SPAWN,
             _ => code,
         };
         mpi_abi::PMPI_Comm_call_errhandler(communicator, told);
