@@ -1,7 +1,7 @@
 //! Which variables of the MPI library are set for a job, and why. The user's word is stronger than ours: a variable in
 //! the environment of `run` stays as it is, and one named on the command line beats both.
 
-use pcm_proto::app::environment::WAIT;
+use pcm_proto::app::environment::{MPI_ABI, MPI_ABI_OPEN_MPI, WAIT};
 use pcm_proto::job::JobSpec;
 use pcm_proto::waiting::Waiting;
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,13 @@ pub fn is_polite(spec: &JobSpec) -> bool {
     let mut told = spec.env.iter().rev().filter(|(name, _)| name == WAIT.as_bytes());
     let word = told.next().and_then(|(_, word)| str::from_utf8(word).ok());
     word.and_then(|word| word.parse().ok()).is_some_and(Waiting::is_polite)
+}
+
+/// Whether the ranks of this job call Open MPI.
+#[must_use]
+pub fn is_of_open_mpi(spec: &JobSpec) -> bool {
+    let abi = spec.env.iter().find(|(name, _)| name == MPI_ABI.as_bytes());
+    abi.is_some_and(|(_, abi)| abi == MPI_ABI_OPEN_MPI.as_bytes())
 }
 
 /// What the defaults depend on.

@@ -39,6 +39,7 @@ impl Nodes {
             places: self.0.iter().zip(ranks).map(place).collect(),
             universe: 16,
             parent: None,
+            programs: Vec::new(),
         };
         let environments = self.0.each_mut().map(|helper| helper.registered(&namespace));
         let mut environments = environments.into_iter();

@@ -39,6 +39,7 @@ pub mod secret;
 pub mod series;
 pub mod shortened;
 pub mod sound;
+pub mod spawn;
 pub mod stack;
 pub mod time_use;
 pub mod trace;

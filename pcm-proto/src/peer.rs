@@ -22,6 +22,7 @@ use crate::pmix::PmixMessage;
 use crate::rank_snapshot::RankLook;
 use crate::reconfiguration::ReconfigurationMessage;
 use crate::registered::Registered;
+use crate::spawn::{SpawnAsk, SpawnedWorld, WorldCommand, WorldMember};
 use crate::stack::RankStack;
 use crate::trace::TraceChunk;
 use serde::{Deserialize, Serialize};
@@ -105,25 +106,6 @@ pub struct RankRun {
     pub count: u32,
 }
 
-/// One program of a world that an application asked for, or of a job of several; the job's only program needs none.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WorldCommand {
-    /// Ranks that run it, after those of the commands before.
-    pub count: u32,
-    /// What MPI calls `MPI_APPNUM`.
-    pub number: u32,
-    /// Program, to be resolved against the working directory and the search path.
-    #[serde(with = "serde_bytes")]
-    pub program: Vec<u8>,
-    pub args: Vec<Vec<u8>>,
-    /// Working directory, where it is not the job's.
-    pub cwd: Option<std::path::PathBuf>,
-    /// Where the program is looked for before the job's search path (info key `path`).
-    pub search_path: Option<Vec<u8>>,
-    /// Hosts or nodes the application asked for (info key `host`); empty leaves the choice to us.
-    pub hosts: Vec<String>,
-}
-
 /// A set of processes that are started together and share an `MPI_COMM_WORLD`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorldStart {
@@ -136,10 +118,12 @@ pub struct WorldStart {
     pub process_mapping: String,
     /// Programs, where an application's `MPI_Comm_spawn` asks for them; empty means the job's program.
     pub commands: Vec<WorldCommand>,
-    /// Keys its processes find from the beginning.
+    /// Keys its processes find from the beginning: with Open MPI variables of their environment.
     pub preset: Vec<(String, String)>,
     /// Whether the processes are told that they were spawned.
     pub spawned: bool,
+    /// The process that asked for it with `MPI_Comm_spawn`; none for a spare, of which that is not known yet.
+    pub parent: Option<WorldMember>,
     /// Whether they are spares: started before anybody asked, and held in `MPI_Init` until a spawn takes them.
     pub spare: bool,
 }
@@ -204,19 +188,6 @@ pub struct ProcessEnd {
     /// In which stage.
     pub stage: MpiStage,
     pub by: EndedBy,
-}
-
-/// A request of `MPI_Comm_spawn`, as PMI carries it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SpawnAsk {
-    /// The process that asks.
-    pub process: ProcessId,
-    /// Counts its requests from 0.
-    pub number: u32,
-    /// The programs in order, or what is wrong with the request.
-    pub commands: Result<Vec<WorldCommand>, String>,
-    /// Keys the new world finds from the beginning.
-    pub preset: Vec<(String, String)>,
 }
 
 /// `MPI_Publish_name` and its kin.
@@ -295,8 +266,8 @@ pub enum CoordinatorToNode {
         process: ProcessId,
         /// The number of its request.
         number: u32,
-        /// Ranks started, or the reason why none were.
-        result: Result<u32, String>,
+        /// What was started, or the reason why nothing was.
+        result: Result<SpawnedWorld, String>,
     },
     /// What became of that; `Err` when it could not be done.
     NameAnswer {

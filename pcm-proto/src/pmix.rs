@@ -4,6 +4,7 @@
 
 use crate::ids::NodeName;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// In place of a rank: all of a namespace (`PMIX_RANK_WILDCARD`).
@@ -96,6 +97,16 @@ pub struct Namespace {
     pub universe: u32,
     /// The process that asked for it with `MPI_Comm_spawn`.
     pub parent: Option<Process>,
+    /// Its programs in the order of their processes; none where all run the same.
+    pub programs: Vec<Program>,
+}
+
+/// Processes of a namespace that run the same program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// What MPI calls `MPI_APPNUM`.
+    pub number: u32,
+    pub processes: u32,
 }
 
 impl Namespace {
@@ -109,6 +120,27 @@ impl Namespace {
     pub fn node_of(&self, rank: u32) -> Option<&NodeName> {
         let place = self.places.iter().find(|place| place.ranks.contains(&rank))?;
         Some(&place.node)
+    }
+
+    /// Number of its programs, those included that none of its processes runs.
+    pub fn programs(&self) -> u32 {
+        let last = self.programs.iter().map(|program| program.number).max();
+        last.unwrap_or(0).saturating_add(1)
+    }
+
+    /// The number of a process's program, and the process's number among those that run it.
+    pub fn program_of(&self, rank: u32) -> (u32, u32) {
+        let mut beyond = rank;
+        let mut before: BTreeMap<u32, u32> = BTreeMap::new();
+        for Program { number, processes } in &self.programs {
+            let of_program = before.entry(*number).or_default();
+            if beyond < *processes {
+                return (*number, of_program.saturating_add(beyond));
+            }
+            *of_program = of_program.saturating_add(*processes);
+            beyond -= processes;
+        }
+        (0, rank)
     }
 
     /// Its processes on a node.

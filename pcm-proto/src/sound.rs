@@ -9,11 +9,10 @@ use crate::image::ImageMessage;
 use crate::job::{JobSpec, RANKS_MAX, SPARES_MAX};
 use crate::layout::{Layout, Member, Plan};
 use crate::parked::{BLOCK_BYTES, BlockRun, IMAGE_BYTES_MAX, RUNS_MAX, RestoreAsk};
-use crate::peer::{
-    CoordinatorToNode, DaemonToDaemon, JobMessage, NodeToCoordinator, StartOrder, WorldCommand, WorldStart,
-};
+use crate::peer::{CoordinatorToNode, DaemonToDaemon, JobMessage, NodeToCoordinator, StartOrder, WorldStart};
 use crate::reconfiguration::{LeaseMessage, Order, ReconfigurationMessage};
 use crate::registered::Registered;
+use crate::spawn::{SpawnedWorld, WorldCommand};
 
 /// Most processes that one order starts: all ranks of a job, and as many spares again.
 const PROCESSES_MAX: u32 = 2 * RANKS_MAX;
@@ -28,9 +27,10 @@ pub fn fault_of_peer(message: &DaemonToDaemon) -> Option<Fault> {
     };
     match message.as_ref() {
         JobMessage::ToNode(CoordinatorToNode::Start(order)) => fault_of_order(order),
-        JobMessage::ToNode(CoordinatorToNode::SpawnResult { result: Ok(count), .. }) => {
-            (*count > RANKS_MAX).then(|| format!("{count} processes were spawned"))
-        }
+        JobMessage::ToNode(CoordinatorToNode::SpawnResult {
+            result: Ok(SpawnedWorld { size, .. }),
+            ..
+        }) => (*size > RANKS_MAX).then(|| format!("{size} processes were spawned")),
         JobMessage::ToNode(CoordinatorToNode::Registered(registered))
         | JobMessage::ToCoordinator(NodeToCoordinator::Registered(registered)) => fault_of_registered(registered),
         JobMessage::ToCoordinator(NodeToCoordinator::Spawn(ask)) => {
@@ -295,11 +295,14 @@ mod tests {
 
     #[test]
     fn more_ranks_or_longer_values_than_any_job_has_are_refused() {
-        let spawned = |count| {
+        let spawned = |size| {
             fault_of(CoordinatorToNode::SpawnResult {
                 process: ProcessId(0),
                 number: 0,
-                result: Ok(count),
+                result: Ok(SpawnedWorld {
+                    world: WorldId(1),
+                    size,
+                }),
             })
         };
         assert_eq!(spawned(RANKS_MAX), None);
@@ -333,6 +336,7 @@ mod tests {
             commands: Vec::new(),
             preset: Vec::new(),
             spawned: false,
+            parent: None,
             spare: false,
         }
     }

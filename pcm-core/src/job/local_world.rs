@@ -3,13 +3,15 @@
 
 use super::participant::{Effect, Participant};
 use super::worlds;
+use crate::mpi_settings::is_of_open_mpi;
 use crate::pmi::gather::{Gather, GatherEffect, PUTS_BYTES_MAX, Puts};
 use crate::pmi::segment;
 use crate::pmi::spawn::SpawnCommand;
 use crate::pmi::wire::{Answer, Request};
 use crate::pmi::world::{self, Stage, World, WorldSpec};
 use pcm_proto::ids::{NodeName, ProcessId, WorldId};
-use pcm_proto::peer::{NameRequest, NodeToCoordinator, SpawnAsk, WorldCommand, WorldMessage, WorldStart};
+use pcm_proto::peer::{NameRequest, NodeToCoordinator, WorldMessage, WorldStart};
+use pcm_proto::spawn::{SpawnAsk, SpawnedWorld, WorldCommand, WorldMember};
 use pcm_proto::tree;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -26,6 +28,8 @@ pub struct LocalWorld {
     /// The last release, for children that missed it.
     released: Option<(u64, Puts)>,
     own: NodeName,
+    /// Its processes speak PMIx: they say how far they came, and their barriers are none of this node's.
+    speaks_pmix: bool,
 }
 
 /// What a request means outside the world.
@@ -54,7 +58,12 @@ pub(super) enum Outward {
 }
 
 impl LocalWorld {
-    pub(super) fn new(own: &NodeName, start: WorldStart, kvsname: String, local: Vec<(ProcessId, u32)>) -> Self {
+    pub(super) fn new(
+        own: &NodeName,
+        start: WorldStart,
+        (kvsname, speaks_pmix): (String, bool),
+        local: Vec<(ProcessId, u32)>,
+    ) -> Self {
         let position = start.nodes.iter().position(|node| node == own).unwrap_or(0);
         let children: Vec<NodeName> = start.nodes[tree::children(position, start.nodes.len())].to_vec();
         let parent = tree::parent(position).map(|parent| start.nodes[parent].clone());
@@ -80,6 +89,7 @@ impl LocalWorld {
             parent,
             released: None,
             own: own.clone(),
+            speaks_pmix,
             start,
         }
     }
@@ -136,7 +146,18 @@ impl LocalWorld {
 
     pub(super) fn on_reached(&mut self, process: ProcessId, stage: Stage) -> Vec<Outward> {
         let effects = self.world.on_reached(process, stage);
-        self.carry(effects)
+        let mut outward = self.carry(effects);
+        if self.start.spawned && self.world.is_initialized() {
+            outward.extend(self.all_here_initialized());
+        }
+        outward
+    }
+
+    /// The barrier tree carries the word that all processes of a spawned world are initialised but for the meeting with
+    /// their parent: that is its first barrier.
+    fn all_here_initialized(&mut self) -> Vec<Outward> {
+        let effect = self.gather.on_own(0, Puts::new());
+        self.gathered(effect)
     }
 
     pub(super) fn on_answered(&mut self, process: ProcessId) {
@@ -164,9 +185,13 @@ impl LocalWorld {
         self.release(generation, puts)
     }
 
-    pub(super) fn on_spawn_answer(&mut self, process: ProcessId, result: &Result<u32, String>) -> Vec<Outward> {
+    pub(super) fn on_spawn_answer(
+        &mut self,
+        process: ProcessId,
+        result: &Result<SpawnedWorld, String>,
+    ) -> Vec<Outward> {
         let effects = match result {
-            Ok(count) => self.world.on_spawned(process, &vec![0; *count as usize]),
+            Ok(made) => self.world.on_spawned(process, &vec![0; made.size as usize]),
             Err(_) => self.world.on_spawn_refused(process),
         };
         self.carry(effects)
@@ -284,6 +309,8 @@ impl LocalWorld {
             .collect();
         self.released = Some((generation, puts));
         outward.extend(self.carry(effects));
+        let is_ready = self.speaks_pmix && self.start.spawned && self.parent.is_none() && generation == 0;
+        outward.extend(is_ready.then_some(Outward::Ready(self.start.world)));
         outward
     }
 
@@ -403,11 +430,24 @@ impl Participant {
         self.in_world(world, effects, |world| world.on_name_answer(process, &answer));
     }
 
-    fn on_spawn(&mut self, process: ProcessId, commands: Result<Vec<SpawnCommand>, String>, effects: &mut Vec<Effect>) {
+    pub(super) fn on_spawn(
+        &mut self,
+        process: ProcessId,
+        commands: Result<Vec<SpawnCommand>, String>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(local) = self.processes.get(&process) else {
+            return;
+        };
+        let asker = WorldMember {
+            world: local.world,
+            rank: local.world_rank,
+        };
         let number = self.spawns.get(&process).map_or(0, |(last, _)| last + 1);
         let first = commands.as_ref().ok().and_then(|commands| commands.first());
         let ask = SpawnAsk {
             process,
+            asker,
             number,
             preset: first.map(|command| command.preputs.clone()).unwrap_or_default(),
             commands: commands.map(|commands| (0..).zip(&commands).map(world_command).collect()),
@@ -433,12 +473,16 @@ impl Participant {
         &mut self,
         process: ProcessId,
         number: u32,
-        result: &Result<u32, String>,
+        result: &Result<SpawnedWorld, String>,
         effects: &mut Vec<Effect>,
     ) {
         match self.spawns.get_mut(&process) {
             Some((last, ask)) if *last == number && ask.is_some() => *ask = None,
             _ => return,
+        }
+        if is_of_open_mpi(&self.spec) {
+            let world = result.as_ref().ok().map(|made| made.world);
+            return effects.push(Effect::SpawnAnswered { process, world });
         }
         let Some(world) = self.processes.get(&process).map(|local| local.world) else {
             return;
@@ -456,7 +500,12 @@ fn world_command((number, command): (u32, &SpawnCommand)) -> WorldCommand {
         cwd: command.info("wdir").or_else(|| command.info("wd")).map(Into::into),
         search_path: command.info("path").map(|path| path.as_bytes().to_vec()),
         hosts: command.hosts(),
+        environment: command.environment.iter().map(variable).collect(),
     }
+}
+
+fn variable((name, value): &(String, String)) -> (Vec<u8>, Vec<u8>) {
+    (name.clone().into_bytes(), value.clone().into_bytes())
 }
 
 fn name_request(request: Request) -> Option<NameRequest> {

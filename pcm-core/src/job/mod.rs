@@ -2,6 +2,7 @@
 //! does, and what is remembered of it afterwards. See `README.md` beside this file for the protocol.
 
 pub mod at_node;
+mod barrier_words;
 mod clearing;
 pub mod coordinator;
 pub mod doubting;

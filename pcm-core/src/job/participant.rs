@@ -3,6 +3,7 @@
 //! effects; the same inputs always give the same state, so a daemon that was killed replays them from its journal.
 
 use super::local_world::LocalWorld;
+use crate::pmi::spawn::SpawnCommand;
 use crate::pmi::wire::Request;
 use crate::pmi::world::Stage;
 use pcm_proto::checkpoint::Restores;
@@ -10,15 +11,13 @@ use pcm_proto::ids::{Epoch, JobId, NodeName, ProcessId, Rank, WorldId};
 use pcm_proto::job::JobSpec;
 use pcm_proto::keeper::ExitStatus;
 use pcm_proto::peer::{
-    CoordinatorToNode, EndedBy, JobMessage, NameRequest, NodeToCoordinator, ProcessEnd, SpawnAsk, StartOrder,
-    WorldMessage, WorldStart,
+    CoordinatorToNode, EndedBy, JobMessage, NameRequest, NodeToCoordinator, ProcessEnd, StartOrder, WorldMessage,
+    WorldStart,
 };
 use pcm_proto::registered::Registered;
+use pcm_proto::spawn::SpawnAsk;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Words kept for worlds whose order has not come yet: one for each child of each world of a large order.
-const EARLY_MAX: usize = 4096;
 
 /// What happens to a node's part of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +71,11 @@ pub enum Input {
     Pmi { process: ProcessId, request: Request },
     /// A process told by another way than PMI how far it came.
     Reached { process: ProcessId, stage: Stage },
+    /// A process asks for others by another way than PMI: what to start, or what is wrong with the request.
+    SpawnAsked {
+        process: ProcessId,
+        commands: Result<Vec<SpawnCommand>, String>,
+    },
     /// The last answer to a process was sent.
     Answered { process: ProcessId },
     /// A process called `MPI_Abort` with this code (as the library tells it, PMI may follow).
@@ -127,6 +131,8 @@ pub enum Effect {
     Adopted { process: ProcessId },
     /// Send this line to a process's PMI socket, then come back with [`Input::Answered`].
     Answer { process: ProcessId, line: String },
+    /// What a process of Open MPI asked for was started as this world, or nothing was.
+    SpawnAnswered { process: ProcessId, world: Option<WorldId> },
     /// No process is left; answer with [`Input::OutputTaken`] once all output was.
     Emptied,
     /// The job is over here: forget it.
@@ -327,6 +333,7 @@ impl Participant {
             Input::JobCleared => self.on_job_cleared(&mut effects),
             Input::Pmi { process, request } => self.on_pmi(process, request, &mut effects),
             Input::Reached { process, stage } => self.on_reached(process, stage, &mut effects),
+            Input::SpawnAsked { process, commands } => self.on_spawn(process, commands, &mut effects),
             Input::Answered { process } => self.on_answered(process),
             Input::Aborting { process, code } => self.on_aborting(process, code, &mut effects),
             Input::GaveUp { process, code } => self.on_gave_up(process, code, &mut effects),
@@ -405,61 +412,6 @@ impl Participant {
             CoordinatorToNode::Hosts(_) | CoordinatorToNode::Standbys { .. } | CoordinatorToNode::EndStandbys => {}
             // There is one.
             CoordinatorToNode::Confirm => {}
-        }
-    }
-
-    fn on_world_message(&mut self, node: &NodeName, message: WorldMessage, effects: &mut Vec<Effect>) {
-        if self.phase == Phase::Active && self.is_early(&message) {
-            if self.early.len() < EARLY_MAX {
-                self.early.push((node.clone(), message));
-            }
-            return;
-        }
-        match message {
-            WorldMessage::Barrier {
-                world,
-                generation,
-                puts,
-            } => {
-                self.in_world(world, effects, |world| world.on_child(node, generation, puts));
-            }
-            WorldMessage::BarrierGone { world } => self.in_world(world, effects, |world| world.on_child_gone(node)),
-            WorldMessage::BarrierDone {
-                world,
-                generation,
-                puts,
-            } => {
-                self.in_world(world, effects, |world| world.on_done(generation, puts));
-            }
-        }
-    }
-
-    /// Whether this is about a world this node is going to have part in, but has not yet.
-    fn is_early(&self, message: &WorldMessage) -> bool {
-        match message {
-            WorldMessage::Barrier { world, .. } | WorldMessage::BarrierGone { world } => world.0 >= self.world_next,
-            WorldMessage::BarrierDone { .. } => false,
-        }
-    }
-
-    /// Words about worlds that this part was going to have, as it took them: they are for the part that follows it.
-    pub fn early(&self) -> &[(NodeName, WorldMessage)] {
-        &self.early
-    }
-
-    /// Whether this is about a world of the job started again, which this part, at its end, makes way for.
-    pub fn is_for_next_life(&self, message: &WorldMessage) -> bool {
-        self.phase != Phase::Active && self.is_early(message)
-    }
-
-    /// Whether this is about a world that this part never had: of two coordinators behind a cut the other one may have
-    /// started the job again, and this part makes way for that.
-    pub fn is_for_other_life(&self, message: &WorldMessage) -> bool {
-        match message {
-            WorldMessage::Barrier { world, .. } | WorldMessage::BarrierGone { world } => {
-                !self.is_early(message) && !self.worlds.contains_key(world)
-            }
-            WorldMessage::BarrierDone { .. } => false,
         }
     }
 

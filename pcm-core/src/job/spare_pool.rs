@@ -1,7 +1,7 @@
 //! What the coordinator of a job keeps of warm spares: the programs they run, and those that no spawn has taken.
 
 use pcm_proto::ids::{ProcessId, WorldId};
-use pcm_proto::peer::WorldCommand;
+use pcm_proto::spawn::WorldCommand;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 

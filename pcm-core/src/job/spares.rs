@@ -8,10 +8,12 @@ use super::phase::Phase;
 use super::process::{Process, ProcessState, Role};
 use super::spare_pool::{Program, Spare};
 use super::worlds::spare_world;
+use crate::mpi_settings::is_of_open_mpi;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{NodeName, ProcessId, WorldId};
 use pcm_proto::job::{SPARES_MAX, SpareStatus};
-use pcm_proto::peer::{CoordinatorToNode, SpawnAsk, WorldCommand};
+use pcm_proto::peer::CoordinatorToNode;
+use pcm_proto::spawn::{SpawnAsk, WorldCommand};
 use std::collections::BTreeSet;
 
 /// Programs (with arguments and directory) that spares are kept of: those spawned last. Most applications spawn one or
@@ -52,7 +54,8 @@ impl Coordinator {
             hosts: Vec::new(),
             ..asked.clone()
         };
-        if self.spec.spares == 0 || command.count != 1 {
+        // Open MPI looks for its parent's port in the environment, which is there from the start.
+        if self.spec.spares == 0 || command.count != 1 || is_of_open_mpi(&self.spec) {
             return None;
         }
         match self

@@ -2,7 +2,8 @@
 
 use super::process::Process;
 use pcm_proto::ids::{NodeName, ProcessId, WorldId};
-use pcm_proto::peer::{CoordinatorToNode, SpawnAsk};
+use pcm_proto::peer::CoordinatorToNode;
+use pcm_proto::spawn::{SpawnAsk, SpawnedWorld};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -18,7 +19,7 @@ pub(super) enum State {
     /// A spare world was told whose child it is.
     Adopting { world: WorldId, ask: Box<SpawnAsk> },
     /// The asker was answered.
-    Answered(Result<u32, String>),
+    Answered(Result<SpawnedWorld, String>),
 }
 
 /// Requests of all processes, the last one of each.

@@ -1,6 +1,6 @@
 //! Worlds that the application asks for with `MPI_Comm_spawn`: from the request over placement and start to the
-//! answer, which waits until the first new rank asks for its parent's port. An earlier answer would make the parent
-//! wait inside MPI for the whole start of its children.
+//! answer, which waits until the first new rank asks for its parent's port, or with Open MPI until all are connected to
+//! PMIx. An earlier answer would make the parent wait inside MPI for the whole start of its children.
 
 use super::coordinator::{Coordinator, Effect, SpawnWant};
 use super::phase::Phase;
@@ -12,7 +12,8 @@ use crate::between_worlds;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{NodeName, ProcessId, WorldId};
 use pcm_proto::job::RANKS_MAX;
-use pcm_proto::peer::{CoordinatorToNode, SpawnAsk, WorldCommand};
+use pcm_proto::peer::{CoordinatorToNode, WorldStart};
+use pcm_proto::spawn::{SpawnAsk, SpawnedWorld, WorldCommand};
 use std::collections::BTreeMap;
 
 /// Longest time from the request until the new world is ready to meet its parent.
@@ -96,8 +97,11 @@ impl Coordinator {
         };
         let world = WorldId(self.world_next);
         let first = self.process_next;
-        let preset = ask.preset.clone();
-        let start = worlds::spawned_world(world, &shares, ProcessId(first), commands, preset);
+        let start = WorldStart {
+            preset: ask.preset.clone(),
+            parent: Some(ask.asker),
+            ..worlds::spawned_world(world, &shares, ProcessId(first), commands)
+        };
         let size = worlds::size_of(&start);
         request.state = State::Starting { world, size };
         self.note_joining(size);
@@ -108,7 +112,7 @@ impl Coordinator {
         let Some((asker, size)) = self.spawning.asker_of(world) else {
             return;
         };
-        self.answer(asker, Ok(size), effects);
+        self.answer(asker, Ok(SpawnedWorld { world, size }), effects);
         let Some(request) = self.spawning.requests.get(&asker.0) else {
             return;
         };
@@ -204,7 +208,7 @@ impl Coordinator {
         effects.push(Effect::Note(EventKind::SpawnRefused { process, reason }));
     }
 
-    fn answer(&mut self, asker: Asker, result: Result<u32, String>, effects: &mut Vec<Effect>) {
+    fn answer(&mut self, asker: Asker, result: Result<SpawnedWorld, String>, effects: &mut Vec<Effect>) {
         let (process, number) = asker;
         if let Some(request) = self.spawning.requests.get_mut(&process)
             && request.number == number

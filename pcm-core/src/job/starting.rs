@@ -4,10 +4,12 @@
 use super::local_world::LocalWorld;
 use super::participant::{Effect, Local, LocalState, Newcomer, Participant, Phase};
 use super::worlds;
+use crate::mpi_settings::is_of_open_mpi;
 use pcm_proto::ids::{NodeName, ProcessId, Rank, WorldId};
 use pcm_proto::job::Command;
 use pcm_proto::keeper::ExitStatus;
-use pcm_proto::peer::{CoordinatorToNode, EndedBy, NodeToCoordinator, StartOrder, WorldCommand, WorldStart};
+use pcm_proto::peer::{CoordinatorToNode, EndedBy, NodeToCoordinator, StartOrder, WorldStart};
+use pcm_proto::spawn::WorldCommand;
 use pcm_proto::tree;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -194,6 +196,7 @@ impl Participant {
                     cwd: None,
                     search_path: None,
                     hosts: Vec::new(),
+                    environment: Vec::new(),
                 }),
             }
         }
@@ -240,13 +243,16 @@ impl Participant {
             };
             self.processes.insert(process, local);
         }
+        let speaks_pmix = is_of_open_mpi(&self.spec);
         let kvsname = format!("{}-{}-{}", self.kvs_prefix, self.job, start.world);
         // Spares have numbers of their own.
         if !start.spare {
             self.world_next = self.world_next.max(start.world.0 + 1);
         }
-        self.worlds
-            .insert(start.world, LocalWorld::new(&self.own, start, kvsname, here));
+        self.worlds.insert(
+            start.world,
+            LocalWorld::new(&self.own, start, (kvsname, speaks_pmix), here),
+        );
     }
 
     pub(super) fn mark_leaving(&mut self, processes: &[ProcessId]) {

@@ -4,7 +4,8 @@ use super::placement::Share;
 use pcm_proto::ids::{NodeName, ProcessId, WorldId};
 use pcm_proto::job::WorldShape;
 use pcm_proto::layout::{Layout, Member};
-use pcm_proto::peer::{RankRun, StartOrder, WorldCommand, WorldStart};
+use pcm_proto::peer::{RankRun, StartOrder, WorldStart};
+use pcm_proto::spawn::WorldCommand;
 use std::collections::BTreeMap;
 
 /// Longest value of a PMI key, as we announce it to MPI.
@@ -47,11 +48,9 @@ pub fn spawned_world(
     shares: &[Share],
     first_process: ProcessId,
     commands: Vec<WorldCommand>,
-    preset: Vec<(String, String)>,
 ) -> WorldStart {
     WorldStart {
         commands,
-        preset,
         spawned: true,
         ..world_over(world, shares, first_process)
     }
@@ -67,7 +66,7 @@ pub fn spare_world(world: WorldId, node: NodeName, process: ProcessId, command: 
     };
     WorldStart {
         spare: true,
-        ..spawned_world(world, &[share], process, vec![command], Vec::new())
+        ..spawned_world(world, &[share], process, vec![command])
     }
 }
 
@@ -127,6 +126,7 @@ pub fn world_of_members(world: WorldId, members: &[PlacedMember]) -> WorldStart 
         commands: Vec::new(),
         preset: Vec::new(),
         spawned: false,
+        parent: None,
         spare: false,
     }
 }
@@ -150,6 +150,7 @@ fn world_over(world: WorldId, shares: &[Share], first_process: ProcessId) -> Wor
         commands: Vec::new(),
         preset: Vec::new(),
         spawned: false,
+        parent: None,
         spare: false,
     }
 }

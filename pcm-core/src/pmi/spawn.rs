@@ -1,5 +1,5 @@
-//! What an application asks for with `MPI_Comm_spawn` or `MPI_Comm_spawn_multiple`, as it stands in a PMI-1 request:
-//! one block of `name=value` lines per command.
+//! What an application asks for with `MPI_Comm_spawn` or `MPI_Comm_spawn_multiple`, and how it stands in a PMI-1
+//! request: one block of `name=value` lines per command.
 
 use super::wire::ParseError;
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,8 @@ pub struct SpawnCommand {
     pub preputs: Vec<(String, String)>,
     /// Hints of the application, in its order: `host`, `wdir`, `path` and what else it knows.
     pub infos: Vec<(String, String)>,
+    /// Variables of the children's environment, which PMI-1 has none of.
+    pub environment: Vec<(String, String)>,
 }
 
 impl SpawnCommand {
@@ -94,6 +96,7 @@ pub(super) fn command_read(lines: &[&str]) -> Result<SpawnCommand, ParseError> {
             .collect::<Result<_, _>>()?,
         preputs: pairs(parts("preput_num")?, "preput")?,
         infos: pairs(parts("info_num")?, "info")?,
+        environment: Vec::new(),
     })
 }
 

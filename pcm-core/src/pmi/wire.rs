@@ -92,7 +92,7 @@ impl Request {
 
 /// What is wrong with a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum ParseError {
+pub(crate) enum ParseError {
     #[error("it is longer than {REQUEST_BYTES_MAX} bytes; pass long data in a file or a message")]
     TooLong,
     #[error("it holds bytes that are not UTF-8")]

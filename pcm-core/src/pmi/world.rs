@@ -183,6 +183,11 @@ impl World {
         self.members.get(&process).map(|member| member.stage)
     }
 
+    /// Whether every local process began to initialise MPI.
+    pub fn is_initialized(&self) -> bool {
+        self.members.values().all(|member| member.stage >= Stage::Initialized)
+    }
+
     /// The local processes.
     pub fn processes(&self) -> impl Iterator<Item = ProcessId> {
         self.members.keys().copied()

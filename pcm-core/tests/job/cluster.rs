@@ -203,6 +203,10 @@ impl Cluster {
         self.carry_out_part(at, effects);
     }
 
+    fn answered(&mut self, process: ProcessId, line: String) {
+        self.answers.entry(process).or_default().push(line);
+    }
+
     fn carry_out_part(&mut self, at: &NodeName, effects: Vec<participant::Effect>) {
         use participant::{Effect, Input};
         for effect in effects {
@@ -253,11 +257,11 @@ impl Cluster {
                     self.participate(at, Input::JobCleared);
                 }
                 Effect::Answer { process, line } => {
-                    self.answers
-                        .entry(process)
-                        .or_default()
-                        .push(line.trim_end().to_owned());
+                    self.answered(process, line.trim_end().to_owned());
                     self.participate(at, Input::Answered { process });
+                }
+                Effect::SpawnAnswered { process, world } => {
+                    self.answered(process, format!("spawned {world:?}"));
                 }
                 Effect::Adopted { process } => self.shown.push(process),
                 Effect::Emptied => self.participate(at, Input::OutputTaken),

@@ -132,6 +132,7 @@ pub fn world(node: u32) -> WorldStart {
         commands: Vec::new(),
         preset: Vec::new(),
         spawned: false,
+        parent: None,
         spare: false,
     }
 }

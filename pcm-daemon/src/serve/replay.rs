@@ -49,6 +49,7 @@ mod tests {
             commands: Vec::new(),
             preset: Vec::new(),
             spawned: false,
+            parent: None,
             spare: false,
         }
     }

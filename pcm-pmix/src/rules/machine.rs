@@ -15,9 +15,11 @@ use pcm_proto::ids::NodeName;
 use pcm_proto::pmix::{Namespace, Report, Serve, SpawnCommand};
 use std::{collections::BTreeMap, time::Duration};
 
-/// How long another node, or the parent for a spawn, may take for an answer. Open MPI itself waits 600 s at most for
-/// processes that connect.
+/// How long another node may take for an answer. Open MPI itself waits 600 s at most for processes that connect.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
+
+/// How long the parent may take to start processes. It gives up after 60 s by itself, and says so.
+const SPAWN_MAX: Duration = Duration::from_secs(75);
 
 /// The origin of a request to the directory or to libpmix.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -236,7 +238,7 @@ impl Machine {
         commands: Vec<SpawnCommand>,
         timeout: Option<Duration>,
     ) {
-        let due = now.saturating_add(timeout.unwrap_or(ANSWER_MAX));
+        let due = now.saturating_add(timeout.unwrap_or(SPAWN_MAX));
         let number = self.questions.ask(ticket, Asked::Parent, Some(due));
         self.report(Report::SpawnAsked {
             number,

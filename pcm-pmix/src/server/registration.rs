@@ -81,7 +81,7 @@ pub(super) fn infos(namespace: &Namespace, own: &NodeName, folders: &Folders) ->
     infos.number(PMIX_LOCAL_SIZE, PMIX_UINT32, count(local.len()));
     infos.number(PMIX_NODE_SIZE, PMIX_UINT32, count(local.len()));
     infos.number(PMIX_NUM_NODES, PMIX_UINT32, count(places.len()));
-    infos.number(PMIX_JOB_NUM_APPS, PMIX_UINT32, 1);
+    infos.number(PMIX_JOB_NUM_APPS, PMIX_UINT32, namespace.programs());
     infos.text(PMIX_JOBID, &namespace.name);
     // The form that libpmix compresses is not needed: it reads this one, too.
     infos.text(PMIX_NODE_MAP, format!("raw:{}", hosts.join(",")));
@@ -100,6 +100,9 @@ pub(super) fn infos(namespace: &Namespace, own: &NodeName, folders: &Folders) ->
     for (node, place) in places.iter().enumerate() {
         for (index, rank) in place.ranks.iter().enumerate() {
             let mut own = of_rank(*rank, count(index), count(node), &place.host);
+            let (program, of_program) = namespace.program_of(*rank);
+            own.number(PMIX_APPNUM, PMIX_UINT32, program);
+            own.number(PMIX_APP_RANK, PMIX_PROC_RANK, of_program);
             if let Some(folder) = folders.of_ranks.get(rank) {
                 own.put(PMIX_PROCDIR, &path(folder));
             }
@@ -114,11 +117,9 @@ fn of_rank(rank: u32, local: u32, node: u32, host: &str) -> Infos {
     // The rank must come first.
     infos.number(PMIX_RANK, PMIX_PROC_RANK, rank);
     infos.number(PMIX_GLOBAL_RANK, PMIX_PROC_RANK, rank);
-    infos.number(PMIX_APP_RANK, PMIX_PROC_RANK, rank);
     infos.number(PMIX_LOCAL_RANK, PMIX_UINT16, local);
     infos.number(PMIX_NODE_RANK, PMIX_UINT16, local);
     infos.number(PMIX_NODEID, PMIX_UINT32, node);
-    infos.number(PMIX_APPNUM, PMIX_UINT32, 0);
     infos.text(PMIX_HOSTNAME, host);
     infos
 }

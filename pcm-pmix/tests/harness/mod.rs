@@ -177,6 +177,7 @@ impl Helper {
             places: vec![place],
             universe: size + 16,
             parent,
+            programs: Vec::new(),
         })
     }
 

@@ -113,6 +113,10 @@ impl Job {
                 let key = ProcessKey { job, process };
                 cx.out.rank(RankEffect::AnswerPmi { key, line });
             }
+            Effect::SpawnAnswered { process, world } => {
+                let next = self.say_spawned(process, world, cx);
+                return next.map(|input| Follow::Input(input.into()));
+            }
             Effect::Emptied => return self.on_emptied(cx).map(|input| Follow::Input(input.into())),
             Effect::Over(closing) => return Some(Follow::Over(closing)),
         }

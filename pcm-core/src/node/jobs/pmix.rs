@@ -2,15 +2,16 @@
 
 use super::machine::Jobs;
 use super::table::{Job, Table};
-use crate::job::participant::{LocalState, Participant};
+use crate::job::participant::{self, LocalState, Participant};
+use crate::mpi_settings::is_of_open_mpi;
 use crate::node::context::Context;
 use crate::node::pmix::effect::{HelperId, PmixNews};
-use crate::node::pmix::is_of_open_mpi;
 use crate::node::pmix::part::{Follow, PmixPart, Start};
-use pcm_proto::ids::{Epoch, JobId, NodeName, ProcessId};
+use pcm_proto::ids::{Epoch, JobId, NodeName, ProcessId, WorldId};
 use pcm_proto::keeper::{ExitStatus, ProcessKey};
 use pcm_proto::peer::{JobMessage, NodeToCoordinator};
 use pcm_proto::pmix::PmixMessage;
+use pcm_proto::refusal;
 use std::collections::BTreeMap;
 
 /// Processes of a job that the keeper holds, with how they ended.
@@ -41,6 +42,17 @@ impl Job {
         }
     }
 
+    /// A process of Open MPI hears what became of its spawn; what the job hears next.
+    pub(super) fn say_spawned(
+        &mut self,
+        process: ProcessId,
+        world: Option<WorldId>,
+        cx: &mut Context<'_>,
+    ) -> Option<participant::Input> {
+        let (_, pmix) = self.pmix(cx)?;
+        pmix.on_spawn_answered(process, world, cx.settings, cx.out)
+    }
+
     /// The daemon started again, and may find what serves PMIx.
     pub(super) fn resume_pmix(&mut self, cx: &mut Context<'_>) {
         if let Some((part, pmix)) = self.pmix(cx) {
@@ -68,7 +80,7 @@ impl Table {
     pub(super) fn holds_end(&mut self, key: ProcessKey, status: ExitStatus, cx: &mut Context<'_>) -> bool {
         let known = self.get_mut(key.job);
         let pmix = known.and_then(|known| known.pmix(cx));
-        pmix.is_some_and(|(_, pmix)| pmix.holds_end(key.process, status, cx.out))
+        pmix.is_some_and(|(part, pmix)| pmix.holds_end(key.process, status, part, cx.out))
     }
 
     fn lose_job(&self, job: JobId, reason: String, cx: &mut Context<'_>) {

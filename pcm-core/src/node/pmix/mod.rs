@@ -5,6 +5,5 @@
 pub mod effect;
 pub mod folder;
 pub(in crate::node) mod part;
+mod spawns;
 mod worlds;
-
-pub(in crate::node) use worlds::is_of_open_mpi;

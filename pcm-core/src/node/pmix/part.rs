@@ -3,7 +3,8 @@
 //! what the process said of itself before comes first.
 
 use super::effect::{HelperId, PmixEffect, PmixNews};
-use super::worlds::{self, ServedWorld, Variables};
+use super::spawns::Spawns;
+use super::worlds::{self, ServedWorld, Variables, namespace_of};
 use crate::job::local_world::LocalWorld;
 use crate::job::participant::{Input, Local, LocalState, Participant};
 use crate::node::outbox::{Effect, Outbox};
@@ -16,8 +17,8 @@ use pcm_proto::pmix::{Order, PmixMessage, Process, Report, Status};
 use pcm_proto::refusal;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The number that PMIX_ERR_NOT_SUPPORTED has.
-const NOT_SUPPORTED: Status = Status(-47);
+/// The number that PMIX_ERR_JOB_FAILED_TO_LAUNCH has.
+const NOT_STARTED: Status = Status(-181);
 
 /// What a process that is to start has to do.
 #[derive(Debug, PartialEq, Eq)]
@@ -61,6 +62,7 @@ pub(in crate::node) struct PmixPart {
     waiting: BTreeSet<ProcessId>,
     /// Processes that ended, of which the helper has not heard.
     ended: BTreeMap<ProcessId, ExitStatus>,
+    spawns: Spawns,
     /// What the helper said of its own end.
     reason: Option<String>,
 }
@@ -74,6 +76,7 @@ impl PmixPart {
             worlds: BTreeMap::new(),
             waiting: BTreeSet::new(),
             ended: BTreeMap::new(),
+            spawns: Spawns::default(),
             reason: None,
         }
     }
@@ -159,16 +162,28 @@ impl PmixPart {
     }
 
     /// A process ended: whether the job hears of it later, as [`Follow::Ended`].
-    pub(in crate::node) fn holds_end(&mut self, process: ProcessId, status: ExitStatus, out: &mut Outbox) -> bool {
+    pub(in crate::node) fn holds_end(
+        &mut self,
+        process: ProcessId,
+        status: ExitStatus,
+        part: &Participant,
+        out: &mut Outbox,
+    ) -> bool {
         let Some(named) = self.name_of(process) else {
             return false;
         };
         if self.stand != Stand::Serving {
             return false;
         }
+        self.spawns.forget(process);
         // A signal says all: whatever the process had said, its mates may end of the loss before an answer comes.
         let says_all = matches!(status, ExitStatus::Signal(_));
         if says_all || self.ended.insert(process, status).is_none() {
+            if is_given_up(process, part) {
+                // Its mates are ended as well, and its parent and all others go on.
+                let namespace = named.namespace.clone();
+                self.tell(Order::Forget { namespace }, out);
+            }
             self.tell(Order::Ended { process: named }, out);
         }
         !says_all
@@ -179,12 +194,12 @@ impl PmixPart {
             return Vec::new();
         }
         match news {
-            PmixNews::Said(report) => self.on_report(*report, out),
+            PmixNews::Said(report) => self.on_report(*report, part, out),
             PmixNews::Ended { reason } => self.on_helper_ended(reason, part),
         }
     }
 
-    fn on_report(&mut self, report: Report, out: &mut Outbox) -> Vec<Follow> {
+    fn on_report(&mut self, report: Report, part: &Participant, out: &mut Outbox) -> Vec<Follow> {
         match report {
             Report::Ready { version } => {
                 tracing::info!(job = %self.helper.job, version, "PMIx is served");
@@ -209,10 +224,16 @@ impl PmixPart {
                 let gave_up = |process| Follow::Run(Input::GaveUp { process, code: status });
                 self.process(&process).map(gave_up).into_iter().collect()
             }
-            Report::SpawnAsked { number, .. } => {
-                let outcome = Err(NOT_SUPPORTED);
-                self.tell(Order::SpawnAnswer { number, outcome }, out);
-                Vec::new()
+            Report::SpawnAsked {
+                number,
+                process,
+                commands,
+            } => {
+                let asked = self.process(&process).and_then(|process| {
+                    let of_job = &part.spec().env;
+                    self.spawns.ask(number, process, &commands, of_job)
+                });
+                asked.map(Follow::Run).into_iter().collect()
             }
             Report::Over { process } => {
                 let process = self.process(&process);
@@ -236,6 +257,21 @@ impl PmixPart {
                 Vec::new()
             }
         }
+    }
+
+    /// The job answers what a process asked for: with a world, or without.
+    pub(in crate::node) fn on_spawn_answered(
+        &mut self,
+        process: ProcessId,
+        world: Option<WorldId>,
+        settings: &Settings,
+        out: &mut Outbox,
+    ) -> Option<Input> {
+        let (number, next) = self.spawns.answer(process)?;
+        let namespace = world.map(|world| namespace_of(world, self.helper, settings));
+        let outcome = namespace.ok_or(NOT_STARTED);
+        self.tell(Order::SpawnAnswer { number, outcome }, out);
+        next
     }
 
     fn on_refused(&mut self, order: &str, reason: &str) -> Vec<Follow> {
@@ -336,6 +372,13 @@ impl PmixPart {
             Some(Process::new(&world.namespace, *rank))
         })
     }
+}
+
+/// Whether a process was ended because not all that a spawn asked for could be started.
+fn is_given_up(process: ProcessId, part: &Participant) -> bool {
+    let local = part.processes().get(&process).filter(|local| local.is_leaving());
+    let world = local.and_then(|local| part.world(local.world));
+    world.is_some_and(|world| world.start().spawned)
 }
 
 fn refused(process: ProcessId, reason: String) -> Follow {

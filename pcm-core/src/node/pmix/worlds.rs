@@ -10,17 +10,16 @@ use pcm_proto::app::environment as names;
 use pcm_proto::fnv::fnv1a_32;
 use pcm_proto::ids::{NodeName, ProcessId, WorldId};
 use pcm_proto::job::JobSpec;
-use pcm_proto::pmix::{Namespace, Place, Serve};
+use pcm_proto::pmix::{Namespace, Place, Process, Program, Serve};
+use pcm_proto::spawn::WorldCommand;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+/// Variables that are others on each node: a child gets those of its own node, not of its parent's.
+pub(super) const OF_NODE: [&str; 2] = ["OMPI_MCA_btl_sm_backing_directory", "OMPI_MCA_btl_tcp_if_include"];
+
 /// Variables of an environment.
 pub(super) type Variables = Vec<(Vec<u8>, Vec<u8>)>;
-
-/// Whether the ranks of a job call Open MPI.
-pub(in crate::node) fn is_of_open_mpi(spec: &JobSpec) -> bool {
-    value(spec, names::MPI_ABI) == Some(names::MPI_ABI_OPEN_MPI.as_bytes())
-}
 
 fn value<'a>(spec: &'a JobSpec, name: &str) -> Option<&'a [u8]> {
     let entry = spec.env.iter().find(|(known, _)| known == name.as_bytes());
@@ -49,6 +48,8 @@ pub(super) struct ServedWorld {
     pub(super) processes: BTreeMap<u32, ProcessId>,
     /// What each needs, once the helper knows the world.
     pub(super) environments: Option<BTreeMap<u32, Variables>>,
+    /// What the process that asked for the world wants its processes to find.
+    of_parent: Variables,
 }
 
 impl ServedWorld {
@@ -58,29 +59,49 @@ impl ServedWorld {
         local: &LocalWorld,
         (helper, settings): (HelperId, &Settings),
     ) -> (Self, Namespace) {
-        let HelperId { job, life } = helper;
-        let namespace = format!("pcm-{}-{job}-{life}-{world}", settings.spec.cluster_id);
+        let namespace = namespace_of(world, helper, settings);
+        let of_parent = local.start().preset.iter();
+        let of_parent = of_parent.map(|(name, value)| (name.clone().into(), value.clone().into()));
         let here = part.processes().iter().filter(|(_, process)| process.world == world);
         let served = Self {
             namespace: namespace.clone(),
             processes: here.map(|(process, local)| (local.world_rank, *process)).collect(),
             environments: None,
+            of_parent: of_parent.collect(),
         };
-        (served, named(namespace, local, part.spec().max))
+        let parent = local.start().parent.map(|parent| {
+            let of_parent = namespace_of(parent.world, helper, settings);
+            Process::new(of_parent, parent.rank)
+        });
+        let max = part.spec().max;
+        (
+            served,
+            Namespace {
+                parent,
+                ..named(namespace, local, max)
+            },
+        )
     }
 
     /// All that one of its processes gets beside what every rank of its job gets.
     pub(super) fn variables(&self, rank: u32, settings: &Settings, helper: HelperId) -> Option<Variables> {
         let mut all = self.environments.as_ref()?.get(&rank)?.clone();
+        all.extend(self.of_parent.iter().cloned());
         let mut put = |name: &str, value: &str| all.push((name.into(), value.into()));
         let folder = folder::of_helper(&settings.spec.cluster_id, &settings.own, helper);
-        put("OMPI_MCA_btl_sm_backing_directory", &folder);
+        let [in_memory, interfaces] = OF_NODE;
+        put(in_memory, &folder);
         if is_loopback(&settings.address) {
             // Open MPI leaves it out by itself.
-            put("OMPI_MCA_btl_tcp_if_include", "127.0.0.0/8");
+            put(interfaces, "127.0.0.0/8");
         }
         Some(all)
     }
+}
+
+/// The name of a world.
+pub(super) fn namespace_of(world: WorldId, HelperId { job, life }: HelperId, settings: &Settings) -> String {
+    format!("pcm-{}-{job}-{life}-{world}", settings.spec.cluster_id)
 }
 
 fn named(name: String, world: &LocalWorld, max: u32) -> Namespace {
@@ -101,6 +122,14 @@ fn named(name: String, world: &LocalWorld, max: u32) -> Namespace {
         places: start.nodes.iter().zip(ranks).map(place).collect(),
         universe: max.max(world.size()),
         parent: None,
+        programs: start.commands.iter().map(program).collect(),
+    }
+}
+
+fn program(command: &WorldCommand) -> Program {
+    Program {
+        number: command.number,
+        processes: command.count,
     }
 }
 

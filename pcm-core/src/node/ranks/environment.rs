@@ -45,7 +45,7 @@ pub fn environment(
     belonging: &Belonging<'_>,
     extra: &[(String, String)],
 ) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let mut all: BTreeMap<Vec<u8>, Vec<u8>> = user.iter().filter(|(name, _)| !is_foreign(name)).cloned().collect();
+    let mut all: BTreeMap<Vec<u8>, Vec<u8>> = user.iter().filter(|(name, _)| !is_of_rank(name)).cloned().collect();
     for setting in settings {
         match &setting.value {
             Some(value) => all.insert(setting.name.clone().into_bytes(), value.clone().into_bytes()),
@@ -76,7 +76,8 @@ pub fn environment(
     all.into_iter().collect()
 }
 
-fn is_foreign(name: &[u8]) -> bool {
+/// Whether a variable says which process of which job it is: it is for no other.
+pub(in crate::node) fn is_of_rank(name: &[u8]) -> bool {
     const PREFIXES: [&[u8]; 4] = [b"PMI_", b"PMIX_", b"HYDRA_", b"HYDI_"];
     let ours = [
         CLUSTER_ID,
@@ -94,6 +95,8 @@ fn is_foreign(name: &[u8]) -> bool {
         names::SIZE,
         names::VALUES,
         names::STANDBY,
+        // Open MPI in a process that has it waits for a parent.
+        "OMPI_PARENT_PORT",
     ];
     PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || ours.iter().any(|own| own.as_bytes() == name)
 }

@@ -8,6 +8,7 @@ use pcm_proto::app::environment as names;
 use pcm_proto::ids::{JobId, NodeName, ProcessId, Rank, WorldId};
 use pcm_proto::job::JobSpec;
 use pcm_proto::keeper::{ProcessKey, ProcessSpec};
+use pcm_proto::spawn::WorldCommand;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -187,7 +188,7 @@ impl Launcher {
                 program: PathBuf::from(OsStr::from_bytes(typed)),
                 search_path: search_path.join(&b':'),
                 args: args.clone(),
-                env: self.environment(spec, part.is_crowded(), &belonging, extra),
+                env: with_own(self.environment(spec, part.is_crowded(), &belonging, extra), command),
                 cwd,
                 cpus: self.cpus(spec),
                 stdin: key.process == ProcessId(0) && !spec.detached,
@@ -195,6 +196,15 @@ impl Launcher {
             },
         })
     }
+}
+
+/// The environment with what a command has of its own.
+fn with_own(mut env: Vec<(Vec<u8>, Vec<u8>)>, command: Option<&WorldCommand>) -> Vec<(Vec<u8>, Vec<u8>)> {
+    for (name, value) in command.iter().flat_map(|command| &command.environment) {
+        env.retain(|(known, _)| known != name);
+        env.push((name.clone(), value.clone()));
+    }
+    env
 }
 
 fn search_path(spec: &JobSpec) -> Option<&[u8]> {

@@ -36,6 +36,7 @@ fn namespace(name: &str, ranks: &[&[u32]]) -> Namespace {
         places: ["a", "b", "c"].into_iter().zip(ranks).map(place).collect(),
         universe: 8,
         parent: None,
+        programs: Vec::new(),
     }
 }
 
@@ -433,7 +434,7 @@ fn a_spawn_goes_to_the_parent_and_ends_with_its_word_or_its_deadline() {
     nodes.event("a", Event::SpawnAnswer { number: 1, outcome });
     let outcome = Err(Status(PMIX_ERR_NOT_FOUND));
     nodes.event("a", Event::SpawnAnswer { number: 2, outcome });
-    nodes.later(ANSWER_MAX);
+    nodes.later(SPAWN_MAX);
     let outcome = Ok("late".to_owned());
     nodes.event("a", Event::SpawnAnswer { number: 3, outcome });
     let expected = [
