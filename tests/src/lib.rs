@@ -41,6 +41,7 @@ pub mod shared_memory;
 pub mod simulation;
 pub mod skip;
 pub mod slurm;
+pub mod spawning;
 pub mod stand_in_data;
 pub mod standard_abi;
 pub mod standbys;
