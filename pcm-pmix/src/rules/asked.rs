@@ -3,7 +3,10 @@
 
 use super::event::Ticket;
 use crate::names::Process;
-use pcm_proto::ids::NodeName;
+use pcm_proto::{
+    ids::NodeName,
+    pmix::{Report, SpawnCommand},
+};
 use std::{collections::BTreeMap, time::Duration};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +14,8 @@ pub(super) enum Asked {
     Node(NodeName),
     /// The node of a process that may end before the node does.
     NodeOf(NodeName, Process),
-    Parent,
+    /// The parent, for what a process wants started.
+    Parent(Process, Vec<SpawnCommand>),
 }
 
 #[derive(Debug)]
@@ -47,12 +51,25 @@ impl Questions {
     pub(super) fn node_lost(&mut self, node: &NodeName) -> Vec<Ticket> {
         self.take(|question| match &question.asked {
             Asked::Node(asked) | Asked::NodeOf(asked, _) => asked == node,
-            Asked::Parent => false,
+            Asked::Parent(..) => false,
         })
     }
 
     pub(super) fn process_lost(&mut self, lost: &Process) -> Vec<Ticket> {
         self.take(|question| matches!(&question.asked, Asked::NodeOf(_, process) if process == lost))
+    }
+
+    /// What the parent was asked, for one that may have missed it.
+    pub(super) fn of_parent(&self) -> Vec<Report> {
+        let asked = self.open.iter().filter_map(|(number, question)| match &question.asked {
+            Asked::Parent(process, commands) => Some(Report::SpawnAsked {
+                number: *number,
+                process: process.clone(),
+                commands: commands.clone(),
+            }),
+            Asked::Node(_) | Asked::NodeOf(..) => None,
+        });
+        asked.collect()
     }
 
     pub(super) fn due(&self) -> Option<Duration> {

@@ -90,6 +90,7 @@ impl Machine {
         let connected = connected.map(|process| Report::Connected { process });
         connected
             .chain(finalized.map(|process| Report::Finalized { process }))
+            .chain(self.questions.of_parent())
             .collect()
     }
 
@@ -239,7 +240,9 @@ impl Machine {
         timeout: Option<Duration>,
     ) {
         let due = now.saturating_add(timeout.unwrap_or(SPAWN_MAX));
-        let number = self.questions.ask(ticket, Asked::Parent, Some(due));
+        let number = self
+            .questions
+            .ask(ticket, Asked::Parent(process.clone(), commands.clone()), Some(due));
         self.report(Report::SpawnAsked {
             number,
             process,

@@ -430,6 +430,9 @@ fn a_spawn_goes_to_the_parent_and_ends_with_its_word_or_its_deadline() {
     nodes.call("a", 3, spawn());
     let is_asked = |(_, effect): &(String, Effect)| matches!(effect, Effect::Report(Report::SpawnAsked { .. }));
     assert_eq!(nodes.effects.iter().filter(|effect| is_asked(effect)).count(), 3);
+    // A parent that comes back hears of each that has no answer.
+    let open = |nodes: &Nodes| nodes.machines[&node("a")].standing().len();
+    assert_eq!(open(&nodes), 3);
     let outcome = Ok("children".to_owned());
     nodes.event("a", Event::SpawnAnswer { number: 1, outcome });
     let outcome = Err(Status(PMIX_ERR_NOT_FOUND));
@@ -443,6 +446,7 @@ fn a_spawn_goes_to_the_parent_and_ends_with_its_word_or_its_deadline() {
         (3, failed(PMIX_ERR_TIMEOUT)),
     ];
     assert_eq!(nodes.answers(), BTreeMap::from(expected));
+    assert_eq!(open(&nodes), 0);
 }
 
 #[test]
