@@ -413,14 +413,6 @@ impl Bench {
         spawn_asks(&self.said(asked))
     }
 
-    fn ordered_by_coordinator(&mut self, order: CoordinatorToNode) -> Vec<Effect> {
-        let message = Box::new(JobMessage::ToNode(order));
-        self.event(Event::Peer(PeerFact::Said {
-            node: name(0),
-            message: DaemonToDaemon::Job { job: JOB, message },
-        }))
-    }
-
     fn answered(&mut self, number: u32, result: Result<SpawnedWorld, String>) -> Vec<Effect> {
         self.ordered_by_coordinator(CoordinatorToNode::SpawnResult {
             process: KEY.process,
