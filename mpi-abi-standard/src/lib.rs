@@ -32,6 +32,6 @@ pub use constants::*;
 pub use datatypes::*;
 pub use family::{Family, OTHERS};
 pub use functions::*;
-pub use loaded::{Function, library, usable};
+pub use loaded::{Function, libpcm_in_front, library, linked_library, other_family, usable};
 pub use predefined::*;
 pub use types::*;

@@ -94,6 +94,68 @@ fn advice(other: Family) -> String {
     )
 }
 
+/// The family of the only MPI that is loaded, where this library is not for it. Loads none.
+pub fn other_family() -> Option<Family> {
+    match &loaded()[..] {
+        [mpi] => Some(mpi.family()).filter(|family| *family != FAMILY),
+        _ => None,
+    }
+}
+
+/// Path of the library in which something lies, where the program itself was linked with that: such a library is there
+/// before the program begins.
+pub fn linked_library(address: *const c_void) -> Option<CString> {
+    let mut needed: Vec<CString> = Vec::new();
+    // SAFETY: the function is called before the call returns, with the list.
+    unsafe { libc::dl_iterate_phdr(Some(needed_add), (&raw mut needed).cast()) };
+    let path = object_with(address.cast_mut())?;
+    let file = path.as_bytes().rsplit(|byte| *byte == b'/').next();
+    let is_needed = needed.iter().any(|name| Some(name.as_bytes()) == file);
+    is_needed.then_some(path)
+}
+
+/// The libpcm whose functions programs call, by its path: the first in the order of the loader.
+pub fn libpcm_in_front() -> Option<CString> {
+    // SAFETY: a name that ends with a zero byte.
+    object_with(unsafe { libc::dlsym(libc::RTLD_DEFAULT, OF_LIBPCM.as_ptr()) })
+}
+
+/// One line of what the loader reads in a program.
+#[repr(C)]
+struct Dynamic {
+    tag: isize,
+    value: usize,
+}
+const NO_MORE: isize = 0;
+const NEEDED: isize = 1;
+const NAMES: isize = 5;
+
+/// Of the first object, which is the program: what it was linked with.
+unsafe extern "C" fn needed_add(object: *mut libc::dl_phdr_info, _size: usize, needed: *mut c_void) -> c_int {
+    // SAFETY: the loader describes an object that is loaded, with lines up to the last and names that end with a zero
+    // byte; the list is that of `linked_library`.
+    unsafe {
+        let base = (*object).dlpi_addr as usize;
+        let parts = std::slice::from_raw_parts((*object).dlpi_phdr, usize::from((*object).dlpi_phnum));
+        let Some(part) = parts.iter().find(|part| part.p_type == libc::PT_DYNAMIC) else {
+            return 1;
+        };
+        let first = ptr::with_exposed_provenance::<Dynamic>(base + part.p_vaddr as usize);
+        let lines = (0..).map(|index| &*first.add(index));
+        let lines: Vec<&Dynamic> = lines.take_while(|line| line.tag != NO_MORE).collect();
+        let Some(names) = lines.iter().find(|line| line.tag == NAMES).map(|line| line.value) else {
+            return 1;
+        };
+        // Some loaders write the address into the program, others leave what is in its file.
+        let names = if names < base { base + names } else { names };
+        for line in lines.iter().filter(|line| line.tag == NEEDED) {
+            let name = CStr::from_ptr(ptr::with_exposed_provenance(names + line.value));
+            (*needed.cast::<Vec<CString>>()).push(name.to_owned());
+        }
+    }
+    1
+}
+
 /// A library that is loaded, and what `dlsym` calls it.
 struct Object {
     name: CString,

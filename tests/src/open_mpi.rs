@@ -42,6 +42,14 @@ pub enum With {
 /// # Panics
 /// When it does not compile.
 pub fn compiled(source: &str, folder: &Path, calls_libpcm: bool) -> PathBuf {
+    linked(source, folder, calls_libpcm.then_some("-lpcm_openmpi"))
+}
+
+/// The same with this word for the libpcm to link with.
+///
+/// # Panics
+/// When it does not compile.
+pub fn linked(source: &str, folder: &Path, libpcm: Option<&str>) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let source = root.join(source);
     let program = folder.join(source.file_stem().expect("a source has a name"));
@@ -55,10 +63,10 @@ pub fn compiled(source: &str, folder: &Path, calls_libpcm: bool) -> PathBuf {
     } else {
         compile.arg(source);
     }
-    if calls_libpcm {
+    if let Some(word) = libpcm {
         // MPI stays a library of the program even where libpcm has all that the program calls (decision 45).
         compile.args(["-Wl,--no-as-needed", "-L"]).arg(folder_of_pcm());
-        compile.arg("-lpcm_openmpi");
+        compile.arg(word);
     }
     let outcome = limited::run(compile.arg("-lm"), COMPILED_WITHIN);
     assert!(outcome.status.success(), "{outcome:?}");

@@ -13,7 +13,7 @@ use tests::{
     example::{for_python, source},
     heat2d::{Closing, Plate},
     limited,
-    open_mpi::{With, compiled, launcher, prefix},
+    open_mpi::{With, compiled, launcher, linked, prefix},
     wait,
 };
 
@@ -180,6 +180,18 @@ fn calls_of_mpi_do_what_they_do_without_libpcm() {
         .map(|(check, outcome)| (check, outcome, with_libpcm.get(check)))
         .collect();
     assert!(other.is_empty(), "{other:?}");
+}
+
+#[test]
+fn a_program_linked_with_another_libpcm_runs_under_mpirun_with_its_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = linked("tests/programs/linked_otherwise.c", folder.path(), Some("-lpcm"));
+    let run = limited::run(launcher("2", With::Nothing).arg(program), Duration::from_secs(60));
+    assert!(run.status.success(), "{run:?}");
+    for rank in 0..2 {
+        let line = format!("rank {rank} of 2, sum 1, word \"\", preload unset, before unset, libpcm called");
+        assert_eq!(run.stdout.lines().filter(|found| *found == line).count(), 1, "{run:?}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tests::{
-    binaries::mpiexec,
+    binaries::{built, mpiexec},
     cluster::{Cluster, LIMIT},
     conformance::Outcomes,
     conformance_runs::{self, CHECKS_MIN, RANKS, around_changes, round, under_mpiexec},
@@ -86,14 +86,38 @@ fn a_program_linked_with_the_other_libpcm_or_with_none_works_with_its_own() {
     cluster.down();
 }
 
-/// Whoever starts it: there is no `pcmctl` that could choose.
+/// There is no `pcmctl` that could choose.
 #[test]
-fn a_program_linked_with_the_other_libpcm_is_refused_under_mpiexec_with_the_way_out() {
+fn a_program_linked_with_another_libpcm_runs_under_mpiexec_with_its_own() {
     let Some(compiler) = compiler() else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let program = compiled(&compiler, HEAT, folder.path(), With::TheOther);
+    let source = "tests/programs/linked_otherwise.c";
+    let program = compiled(&compiler, source, folder.path(), With::TheOther);
+    for (preloaded, said) in [(None, "unset"), (Some("libm.so.6"), "libm.so.6")] {
+        let mut launcher = Command::new(mpiexec());
+        launcher.args(["-n", "2"]).arg(&program).arg("a word");
+        launcher
+            .env_remove("LD_PRELOAD")
+            .envs(preloaded.map(|name| ("LD_PRELOAD", name)));
+        let run = limited::run(&mut launcher, LIMIT);
+        assert!(run.status.success() && run.stderr.is_empty(), "{run:?}");
+        for rank in 0..2 {
+            let line = format!("rank {rank} of 2, sum 1, word \"a word\", preload {said}, before unset, libpcm called");
+            assert_eq!(run.stdout.lines().filter(|found| *found == line).count(), 1, "{run:?}");
+        }
+    }
+}
+
+/// What a user preloads is taken at its word.
+#[test]
+fn another_libpcm_that_is_preloaded_is_refused_under_mpiexec_with_the_way_out() {
+    let Some(compiler) = compiler() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compiled(&compiler, HEAT, folder.path(), With::ItsOwn);
+    let mut launcher = Command::new(mpiexec());
+    launcher.args(["-n", "1", "-env", "LD_PRELOAD"]).arg(built("libpcm.so"));
     let began = Instant::now();
-    let refused = limited::run(Command::new(mpiexec()).args(["-n", "1"]).arg(program), LIMIT);
+    let refused = limited::run(launcher.arg(program), LIMIT);
     assert!(began.elapsed() < REFUSED_WITHIN, "{refused:?}");
     assert!(
         refused.status.code() == Some(1) && refused.stderr.contains("link the program with libpcm_abi.so in place"),

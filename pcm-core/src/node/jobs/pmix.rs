@@ -11,7 +11,6 @@ use pcm_proto::ids::{Epoch, JobId, NodeName, ProcessId, WorldId};
 use pcm_proto::keeper::{ExitStatus, ProcessKey};
 use pcm_proto::peer::{JobMessage, NodeToCoordinator};
 use pcm_proto::pmix::PmixMessage;
-use pcm_proto::refusal;
 use std::collections::BTreeMap;
 
 /// Processes of a job that the keeper holds, with how they ended.
