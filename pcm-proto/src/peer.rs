@@ -444,6 +444,14 @@ impl From<StreamToCoordinator> for JobMessage {
     }
 }
 
+/// A node that may inherit a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Heir {
+    pub node: NodeName,
+    /// Which start of its daemon was left the will: a later one knows nothing of it.
+    pub boot: u64,
+}
+
 /// Messages between a job's coordinator and its heirs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SuccessionMessage {
@@ -451,7 +459,7 @@ pub enum SuccessionMessage {
     /// lost. Replaces what it said before.
     Will {
         /// The heirs in order.
-        heirs: Vec<NodeName>,
+        heirs: Vec<Heir>,
         /// Only `pcm-core::job` looks inside.
         #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,

@@ -93,6 +93,20 @@ fn a_job_whose_coordinator_s_node_is_killed_is_led_by_another() {
 }
 
 #[test]
+fn a_first_heir_whose_daemon_is_killed_in_that_moment_leaves_the_job_to_the_second() {
+    let cluster = Cluster::that_crashes(4);
+    let job = Crashing::start(&cluster, &EVERY, LENGTH);
+    job.wait_for("checkpoint_complete", 2);
+    let lost = job.coordinator();
+    let number: usize = lost.trim_start_matches('n').parse().expect("a number");
+    let heir = cluster.daemon_pid(&format!("n{}", (number + 1) % 4));
+    kill_node(&cluster, &lost);
+    assert!(processes::send(heir, Signal::KILL));
+    job.ends_right();
+    cluster.down();
+}
+
+#[test]
 fn a_job_without_checkpoints_ends_clearly_with_its_coordinator_s_node() {
     let cluster = Cluster::that_crashes(3);
     let job = Crashing::start(&cluster, &[], LENGTH);

@@ -225,7 +225,10 @@ impl Node {
                 self.store_input(StoreInput::NodeReplaced { node: node.clone() });
                 if matches!(change, Change::Returned | Change::Restarted) {
                     let back = change::Input::NodeBack { node: node.clone() };
-                    self.with_jobs(|jobs, cx| jobs.table.reform_all(&back, cx));
+                    self.with_jobs(|jobs, cx| {
+                        jobs.table.reform_all(&back, cx);
+                        jobs.succession.on_daemon_back(cx);
+                    });
                 }
                 self.update_report();
                 self.cluster.say_report(&node, &mut self.out);

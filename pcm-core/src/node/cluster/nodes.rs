@@ -189,6 +189,11 @@ impl Nodes {
         self.state(node).is_some_and(|state| state != NodeState::Gone)
     }
 
+    /// Which start of a node's daemon is there, or was there last; a later one has a greater number.
+    pub fn boot(&self, node: &NodeName) -> u64 {
+        self.members.member(node).map_or(0, |member| member.boot)
+    }
+
     /// The node that gives numbers to new jobs: the first by name among those that are there.
     pub fn numbering(&self) -> &NodeName {
         let live = self.members.members().filter(|(_, member)| member.health.is_live());

@@ -6,8 +6,8 @@ use crate::job::inheriting::Progress;
 use crate::node::context::Context;
 use pcm_proto::frame::{self, FrameKind, HEADER_LENGTH, PAYLOAD_LENGTH_MAX};
 use pcm_proto::ids::{Iteration, JobId, NodeName};
-use pcm_proto::peer::SuccessionMessage;
-use std::collections::{BTreeMap, BTreeSet};
+use pcm_proto::peer::{Heir, SuccessionMessage};
+use std::collections::BTreeMap;
 
 /// Heirs of a job: it goes on when its coordinator's node and one of these are lost at once.
 pub(in crate::node) const HEIRS: usize = 2;
@@ -19,39 +19,35 @@ const REIGNS_MAX: usize = 4096;
 /// What the coordinator told its heirs last.
 #[derive(Debug, Default)]
 pub(in crate::node) struct Willed {
-    pub(super) heirs: Vec<NodeName>,
+    pub(super) heirs: Vec<Heir>,
 }
 
 /// What a coordinator left here.
 #[derive(Debug)]
 pub(super) struct Will {
     pub(super) from: NodeName,
-    pub(super) heirs: Vec<NodeName>,
+    pub(super) heirs: Vec<Heir>,
     pub(super) bytes: Vec<u8>,
     /// How far the job was.
     pub(super) progress: Progress,
     /// Whether its coordinator was asked if it is still good.
     pub(super) is_checked: bool,
-    /// Heirs that are back as new nodes and know nothing of it.
-    pub(super) forgetful: BTreeSet<NodeName>,
 }
 
 impl Will {
-    pub(super) fn new(from: NodeName, heirs: Vec<NodeName>, bytes: Vec<u8>, progress: Progress) -> Self {
+    pub(super) fn new(from: NodeName, heirs: Vec<Heir>, bytes: Vec<u8>, progress: Progress) -> Self {
         Self {
             from,
             heirs,
             bytes,
             progress,
             is_checked: false,
-            forgetful: BTreeSet::new(),
         }
     }
 
     /// The heirs that would open it before this node.
-    pub(super) fn heirs_before<'a>(&'a self, own: &NodeName) -> impl Iterator<Item = &'a NodeName> {
-        let before = self.heirs.iter().take_while(move |heir| *heir != own);
-        before.filter(|heir| !self.forgetful.contains(*heir))
+    pub(super) fn heirs_before<'a>(&'a self, own: &NodeName) -> impl Iterator<Item = &'a Heir> {
+        self.heirs.iter().take_while(move |heir| heir.node != *own)
     }
 }
 
@@ -96,14 +92,6 @@ impl Wills {
         }
     }
 
-    /// A node is a new one, so a will that its coordinator cannot leave there again is lost there.
-    pub(super) fn on_reborn(&mut self, node: &NodeName, is_live: impl Fn(&NodeName) -> bool) {
-        let wills = self.held.values_mut();
-        for will in wills.filter(|will| will.from != *node && !is_live(&will.from)) {
-            will.forgetful.insert(node.clone());
-        }
-    }
-
     /// A node leads a job, so what coordinators before it left here is of no use.
     pub(super) fn on_led(&mut self, job: JobId, by: &NodeName, reign: u32) {
         let is_newest = |will: &Will| will.from == *by && will.progress.reign >= reign;
@@ -143,14 +131,18 @@ impl Wills {
 impl Willed {
     /// Tells the heirs what they need to know.
     pub(super) fn leave(&mut self, coordinator: &Coordinator, filed: Vec<Filed>, cx: &mut Context<'_>) {
-        let heirs = cx.cluster.heirs(HEIRS);
+        let heirs = heirs(cx);
         let before = std::mem::replace(&mut self.heirs, heirs);
-        for node in before.iter().filter(|node| !self.heirs.contains(node)) {
-            cx.send_job(node, coordinator.job(), SuccessionMessage::WillVoid);
+        for heir in before.iter().filter(|heir| !self.is_heir(&heir.node)) {
+            cx.send_job(&heir.node, coordinator.job(), SuccessionMessage::WillVoid);
         }
-        for node in &self.heirs {
-            self.send(node, coordinator, filed.clone(), cx);
+        for heir in &self.heirs {
+            self.send(&heir.node, coordinator, filed.clone(), cx);
         }
+    }
+
+    pub(super) fn is_heir(&self, node: &NodeName) -> bool {
+        self.heirs.iter().any(|heir| heir.node == *node)
     }
 
     pub(super) fn send(&self, node: &NodeName, coordinator: &Coordinator, filed: Vec<Filed>, cx: &mut Context<'_>) {
@@ -168,10 +160,20 @@ impl Willed {
 
     /// The job is over: it has no heirs.
     pub(super) fn void(&mut self, job: JobId, cx: &mut Context<'_>) {
-        for node in std::mem::take(&mut self.heirs) {
-            cx.send_job(&node, job, SuccessionMessage::WillVoid);
+        for heir in std::mem::take(&mut self.heirs) {
+            cx.send_job(&heir.node, job, SuccessionMessage::WillVoid);
         }
     }
+}
+
+/// The heirs of jobs that this node leads.
+pub(super) fn heirs(cx: &Context<'_>) -> Vec<Heir> {
+    let nodes = cx.cluster.heirs(HEIRS).into_iter();
+    let heirs = nodes.map(|node| Heir {
+        boot: cx.cluster.nodes().boot(&node),
+        node,
+    });
+    heirs.collect()
 }
 
 pub(super) type Content = (Coordinator, Vec<(Iteration, Vec<u8>)>);
@@ -247,21 +249,6 @@ mod tests {
         assert!(beats(&wills, "n2", 1) && beats(&wills, "n1", 1) && beats(&wills, "n3", 2));
         assert!(!beats(&wills, "n3", 1) && !beats(&wills, "n1", 0));
         assert!(!wills.is_beaten(JOB, &node("n3"), 1, |_| false), "the other is gone");
-    }
-
-    #[test]
-    fn an_heir_that_is_back_as_a_new_node_opens_no_will_of_a_lost_coordinator() {
-        let mut wills = holding(3);
-        wills.held.get_mut(&JOB).unwrap().heirs = ["n2", "n3", "n4"].map(node).into();
-        let before = |wills: &Wills| wills.held[&JOB].heirs_before(&node("n4")).cloned().collect::<Vec<_>>();
-        wills.on_reborn(&node("n2"), |testator| *testator == node("n1"));
-        assert_eq!(
-            before(&wills),
-            [node("n2"), node("n3")],
-            "its coordinator lives and leaves it again"
-        );
-        wills.on_reborn(&node("n2"), |_| false);
-        assert_eq!(before(&wills), [node("n3")]);
     }
 
     #[test]

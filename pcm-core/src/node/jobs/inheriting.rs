@@ -46,7 +46,7 @@ impl Jobs {
             SuccessionMessage::WillVoid => self.succession.on_void(job, node),
             SuccessionMessage::WillHeld => {
                 let led = self.table.led(job);
-                if !led.is_some_and(|led| led.willed.heirs.contains(node)) {
+                if !led.is_some_and(|led| led.willed.is_heir(node)) {
                     cx.send_job(node, job, SuccessionMessage::WillVoid);
                 }
             }
@@ -76,7 +76,7 @@ impl Jobs {
                 let claim = coordinator.claim();
                 cx.send_job(node, job, claim);
             }
-            if led.willed.heirs.contains(node) {
+            if led.willed.is_heir(node) {
                 led.willed.send(node, coordinator, led.leading.filed(), cx);
             }
         }
@@ -92,7 +92,7 @@ impl Jobs {
 
     /// A node is a new one: for the jobs of the one before it that is dead.
     pub(in crate::node) fn bury_testator(&mut self, node: &NodeName, held: BTreeSet<JobId>, cx: &mut Context<'_>) {
-        for job in self.succession.bury(node, &self.table, held, cx) {
+        for job in self.succession.bury(node, &self.table, held) {
             tracing::warn!(%job, %node, "the job's coordinator is back as a new node, which knows nothing of it");
             if self.table.part(job).is_some_and(|part| !part.is_emptied()) {
                 self.table.participate(job, participant::Input::CoordinatorLost, cx);

@@ -2,7 +2,7 @@
 //! beyond itself is done here, too.
 
 use super::effects::Follow;
-use super::heirs::HEIRS;
+use super::heirs::heirs;
 use super::led::Led;
 use super::placing::{place_restarted, place_spawn};
 use super::standbys;
@@ -275,7 +275,7 @@ impl Table {
 
     /// The cluster has changed, and who inherits with it.
     pub(in crate::node) fn leave_wills(&mut self, cx: &mut Context<'_>) {
-        let heirs = cx.cluster.heirs(HEIRS);
+        let heirs = heirs(cx);
         for job in self.led_ids() {
             if self.led(job).is_some_and(|led| led.willed.heirs != heirs) {
                 self.leave_will(job, cx);

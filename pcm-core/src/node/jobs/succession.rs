@@ -8,7 +8,7 @@ use super::testators::Testators;
 use crate::node::context::Context;
 use crate::node::timer::Timer;
 use pcm_proto::ids::{JobId, NodeName};
-use pcm_proto::peer::SuccessionMessage;
+use pcm_proto::peer::{Heir, SuccessionMessage};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -65,15 +65,7 @@ impl Succession {
     }
 
     /// A node is a new one: for the jobs of the one before it, which are these, that is dead.
-    pub(super) fn bury(
-        &mut self,
-        node: &NodeName,
-        table: &Table,
-        held: BTreeSet<JobId>,
-        cx: &Context<'_>,
-    ) -> BTreeSet<JobId> {
-        self.wills
-            .on_reborn(node, |testator| cx.cluster.nodes().is_live(testator));
+    pub(super) fn bury(&mut self, node: &NodeName, table: &Table, held: BTreeSet<JobId>) -> BTreeSet<JobId> {
         let led = self.led_by(node, table, held);
         self.testators.bury(node, led)
     }
@@ -119,7 +111,7 @@ impl Succession {
         &mut self,
         job: JobId,
         from: &NodeName,
-        (heirs, bytes): (Vec<NodeName>, Vec<u8>),
+        (heirs, bytes): (Vec<Heir>, Vec<u8>),
         table: &Table,
         cx: &mut Context<'_>,
     ) {
@@ -185,6 +177,20 @@ impl Succession {
         self.wills.held.contains_key(&job) && cx.is_cut_off()
     }
 
+    /// A daemon was started again. One that had opened a will before says so in a moment; one that had not has lost
+    /// it.
+    pub(in crate::node) fn on_daemon_back(&mut self, cx: &mut Context<'_>) {
+        if !self.wills.held.is_empty() {
+            self.look_later(cx);
+        }
+    }
+
+    fn look_later(&mut self, cx: &mut Context<'_>) {
+        if !std::mem::replace(&mut self.is_look_due, true) {
+            cx.arm(LOOK_AGAIN, Timer::Wills);
+        }
+    }
+
     /// Time to look again whether this node may take jobs over.
     pub(super) fn on_look(&mut self) {
         self.is_look_due = false;
@@ -194,9 +200,11 @@ impl Succession {
     pub(super) fn open(&mut self, cx: &mut Context<'_>) -> Vec<(JobId, Will)> {
         cx.note_rejoined();
         let mine = self.wills.held.iter().filter(|(job, will)| {
-            let is_live = |node: &NodeName| cx.cluster.nodes().is_live(node);
-            let may_answer = is_live(&will.from) && !self.testators.is_dead(**job, &will.from);
-            !may_answer && !will.heirs_before(&cx.settings.own).any(is_live)
+            let nodes = cx.cluster.nodes();
+            let may_answer = nodes.is_live(&will.from) && !self.testators.is_dead(**job, &will.from);
+            // A daemon that was started after the will was left there holds none.
+            let may_open = |heir: &Heir| nodes.is_live(&heir.node) && nodes.boot(&heir.node) <= heir.boot;
+            !may_answer && !will.heirs_before(&cx.settings.own).any(may_open)
         });
         let mine: Vec<JobId> = mine.map(|(job, _)| *job).collect();
         if mine.is_empty() || cx.cluster.is_leaving() {
@@ -212,9 +220,7 @@ impl Succession {
             tracing::warn!("this node sees too little of the cluster to take over its jobs");
         }
         if is_too_early || is_blind {
-            if !std::mem::replace(&mut self.is_look_due, true) {
-                cx.arm(LOOK_AGAIN, Timer::Wills);
-            }
+            self.look_later(cx);
             return Vec::new();
         }
         let opened = mine.into_iter().map(|job| Some((job, self.wills.held.remove(&job)?)));
