@@ -12,6 +12,6 @@ mod server;
 pub use names::{Published, Value};
 pub use pcm_proto::pmix::{Environment, Namespace, Order, Place, Process, Report, Serve, SpawnCommand, Status};
 pub use rules::{
-    Answer, Collected, CollectiveCall, Effect, Event, Kind, Machine, NodeMessage, Reply, Request, Ticket, Upcall,
+    Answer, Collected, CollectiveCall, Effect, Event, Group, Kind, Machine, NodeMessage, Reply, Request, Ticket, Upcall,
 };
 pub use server::run;

@@ -10,6 +10,7 @@ pub const PMIX_GLOBAL_RANK: &CStr = c"pmix.grank";
 pub const PMIX_GROUP_ASSIGN_CONTEXT_ID: &CStr = c"pmix.grp.actxid";
 pub const PMIX_GROUP_CONTEXT_ID: &CStr = c"pmix.grp.ctxid";
 pub const PMIX_GROUP_ENDPT_DATA: &CStr = c"pmix.grp.endpt";
+pub const PMIX_GROUP_MEMBERSHIP: &CStr = c"pmix.grp.mbrs";
 pub const PMIX_GROUP_LOCAL_ONLY: &CStr = c"pmix.grp.lcl";
 pub const PMIX_HOSTNAME: &CStr = c"pmix.hname";
 pub const PMIX_JOB_NUM_APPS: &CStr = c"pmix.job.napps";

@@ -2,7 +2,7 @@
 //! participants are in, and it says to all how it went. A participant that is lost before its node was in ends the
 //! operation with an error, so that no other waits for it.
 
-use super::event::{Collected, CollectiveCall, Kind, NodeMessage, Ticket};
+use super::event::{Collected, CollectiveCall, Group, Kind, NodeMessage, Ticket};
 use crate::{
     bindings::numbers::{PMIX_ERR_LOST_CONNECTION, PMIX_ERR_TIMEOUT},
     names::{Process, Status},
@@ -84,7 +84,7 @@ impl Collectives {
         members.sort();
         if nodes.len() <= 1 || call.is_local {
             let outcome = match call.local.is_success() {
-                true => Ok(self.collected(&call.kind, call.data)),
+                true => Ok(self.collected(&call.kind, &members, call.data)),
                 false => Err(call.local),
             };
             return vec![Step::Answer { ticket, outcome }];
@@ -232,14 +232,17 @@ impl Collectives {
             .values()
             .flat_map(|contribution| contribution.data.iter().copied())
             .collect();
-        let collected = self.collected(&key.kind, data);
+        let collected = self.collected(&key.kind, &key.members, data);
         self.finish(key, Ok(collected))
     }
 
-    fn collected(&mut self, kind: &Kind, data: Vec<u8>) -> Collected {
-        let context = matches!(kind, Kind::Construct(_)).then_some(self.next_context);
-        self.next_context += u64::from(context.is_some());
-        Collected { data, context }
+    fn collected(&mut self, kind: &Kind, members: &[Process], data: Vec<u8>) -> Collected {
+        let group = matches!(kind, Kind::Construct(_)).then(|| Group {
+            context: self.next_context,
+            members: members.to_vec(),
+        });
+        self.next_context += u64::from(group.is_some());
+        Collected { data, group }
     }
 
     /// Says to all nodes that are in how an operation went, and to this one. One that comes in later starts the

@@ -115,8 +115,17 @@ pub struct Collected {
     /// What all nodes gave, one after the other.
     #[serde(with = "serde_bytes")]
     pub data: Vec<u8>,
-    /// The number of a group that was constructed.
-    pub context: Option<u64>,
+    /// Of a group that was constructed.
+    pub group: Option<Group>,
+}
+
+/// What the members of a group know of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    /// Tells its communicators from those of other groups.
+    pub context: u64,
+    /// In one order for all.
+    pub members: Vec<Process>,
 }
 
 /// What a call of libpmix is answered with.

@@ -10,6 +10,8 @@ mod machine;
 mod mail;
 mod namespaces;
 
-pub use event::{Answer, Collected, CollectiveCall, Effect, Event, Kind, NodeMessage, Reply, Request, Ticket, Upcall};
+pub use event::{
+    Answer, Collected, CollectiveCall, Effect, Event, Group, Kind, NodeMessage, Reply, Request, Ticket, Upcall,
+};
 pub use machine::Machine;
 pub(crate) use mail::{Arrival, Mail};

@@ -4,12 +4,12 @@
 use super::infos::{Found, Infos, text_of};
 use crate::{
     bindings::{
-        attributes::{PMIX_GROUP_CONTEXT_ID, PMIX_GROUP_ENDPT_DATA},
+        attributes::{PMIX_GROUP_CONTEXT_ID, PMIX_GROUP_ENDPT_DATA, PMIX_GROUP_MEMBERSHIP},
         numbers::{PMIX_SIZE, PMIX_SUCCESS, pmix_status_t},
         types::{pmix_info_cbfunc_t, pmix_lookup_cbfunc_t, pmix_modex_cbfunc_t, pmix_op_cbfunc_t, pmix_spawn_cbfunc_t},
     },
     names::{Published, Value},
-    rules::{Answer, Collected},
+    rules::{Answer, Collected, Group},
 };
 use std::{ffi::c_void, ptr};
 
@@ -101,11 +101,16 @@ impl Waiting {
     fn group(&self, call: pmix_info_cbfunc_t, status: pmix_status_t, answer: Answer) {
         let mut infos = Box::new(Infos::default());
         if let Answer::Collected(collected) = answer {
-            if let Some(bits) = collected.context {
-                infos.put(PMIX_GROUP_CONTEXT_ID, &Value::Number { kind: PMIX_SIZE, bits });
+            if let Some(Group { context, members }) = collected.group {
+                let context = Value::Number {
+                    kind: PMIX_SIZE,
+                    bits: context,
+                };
+                infos.put(PMIX_GROUP_CONTEXT_ID, &context);
+                infos.processes(PMIX_GROUP_MEMBERSHIP, &members);
             }
             if !collected.data.is_empty() {
-                infos.put(PMIX_GROUP_ENDPT_DATA, &Value::Bytes(collected.data));
+                infos.give(PMIX_GROUP_ENDPT_DATA, &collected.data);
             }
         }
         let (list, count) = (infos.as_mut_ptr(), infos.len());

@@ -27,6 +27,7 @@ struct Memory {
     #[expect(clippy::vec_box, reason = "values point to them, so they stay where they are")]
     processes: Vec<Box<pmix_proc_t>>,
     lists: Vec<(Box<pmix_data_array_t>, Infos)>,
+    groups: Vec<(Box<pmix_data_array_t>, Vec<pmix_proc_t>)>,
 }
 
 /// A list of attributes. What it points to moves with it.
@@ -34,11 +35,32 @@ struct Memory {
 pub(super) struct Infos {
     list: Vec<pmix_info_t>,
     memory: Memory,
+    /// Which of the list have bytes of C's, that libpmix may take.
+    given: Vec<usize>,
 }
 
 impl Infos {
     pub(super) fn put(&mut self, key: &CStr, value: &Value) {
         let value = self.memory.value(value);
+        self.push(key, value);
+    }
+
+    /// Bytes that libpmix frees where it takes them; it leaves null behind.
+    pub(super) fn give(&mut self, key: &CStr, bytes: &[u8]) {
+        let mut value = nothing();
+        value.kind = PMIX_BYTE_OBJECT;
+        // SAFETY: memory of this size, unless there is none.
+        let room = unsafe { libc::malloc(bytes.len()) }.cast::<u8>();
+        if room.is_null() {
+            return;
+        }
+        // SAFETY: the room was made for so many bytes.
+        unsafe { room.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        value.data.bo = pmix_byte_object_t {
+            bytes: room.cast(),
+            size: bytes.len(),
+        };
+        self.given.push(self.list.len());
         self.push(key, value);
     }
 
@@ -65,6 +87,21 @@ impl Infos {
         self.push(key, value);
     }
 
+    /// An attribute whose value is a list of processes.
+    pub(super) fn processes(&mut self, key: &CStr, all: &[Process]) {
+        let mut all: Vec<pmix_proc_t> = all.iter().map(process).collect();
+        let mut array = Box::new(pmix_data_array_t {
+            kind: PMIX_PROC,
+            size: all.len(),
+            array: all.as_mut_ptr().cast(),
+        });
+        let mut value = nothing();
+        value.kind = PMIX_DATA_ARRAY;
+        value.data.darray = &raw mut *array;
+        self.memory.groups.push((array, all));
+        self.push(key, value);
+    }
+
     pub(super) fn as_mut_ptr(&mut self) -> *mut pmix_info_t {
         self.list.as_mut_ptr()
     }
@@ -79,6 +116,15 @@ impl Infos {
         copy(key.to_bytes(), &mut info.key);
         info.value = value;
         self.list.push(info);
+    }
+}
+
+impl Drop for Infos {
+    fn drop(&mut self) {
+        for index in &self.given {
+            // SAFETY: what `give` made, or the null that libpmix left in its place.
+            unsafe { libc::free(self.list[*index].value.data.bo.bytes.cast()) };
+        }
     }
 }
 

@@ -299,6 +299,10 @@ unsafe extern "C" fn group(
         PMIX_GROUP_DESTRUCT => Kind::Destruct(name),
         _ => return PMIX_ERR_BAD_PARAM,
     };
+    if operation == PMIX_GROUP_DESTRUCT && attributes.is_set(PMIX_GROUP_LOCAL_ONLY) {
+        // A libpmix that has to wait for the answer (5.0.11) asks once more, for the same call.
+        return PMIX_OPERATION_SUCCEEDED;
+    }
     let data = attributes.bytes(PMIX_GROUP_ENDPT_DATA);
     let upcall = collective(kind, members, data, attributes);
     called(upcall, Callback::Group(callback), word)

@@ -130,7 +130,7 @@ impl Nodes {
 
 fn collected(data: &[u8]) -> Answer {
     let data = data.to_vec();
-    Answer::Collected(Collected { data, context: None })
+    Answer::Collected(Collected { data, group: None })
 }
 
 fn failed(status: i32) -> Answer {
@@ -317,7 +317,9 @@ fn groups_get_numbers_of_their_own_that_all_members_see_alike() {
             panic!("{answers:?}");
         };
         assert_eq!(collected.data, b"ab");
-        numbers.extend(collected.context);
+        let group = collected.group.as_ref().expect("a group");
+        assert_eq!(group.members, all);
+        numbers.push(group.context);
     }
     assert_eq!(numbers, [7 << 32, (7 << 32) + 1]);
 }
