@@ -2,8 +2,8 @@
 //! of the MPI that the program has loaded, whichever of its ABI that is; in a process that a daemon started it counts,
 //! shows the current call on the shared page, and gives MPI_COMM_WORLD the meaning "the job's communicator". In any
 //! other process it passes every call through. It never prints, never ends the process (but for a rank that is ordered
-//! to leave, and where there is no MPI to call), never installs a signal handler, and does nothing before `MPI_Init` but
-//! to hand a program over that was linked with the libpcm for another MPI.
+//! to leave, and where there is no MPI to call), never installs a signal handler, and does nothing before `MPI_Init`
+//! but to hand a program over that was linked with the libpcm for another MPI.
 
 mod ahead;
 mod assembly;

@@ -143,6 +143,10 @@ fn an_mpi_of_another_abi_is_refused() {
     let standard = compiled(folder.path(), "stub_mpi.c", "libmpi_abi.so.1", &stub);
     let draft = compiled(folder.path(), "stub_mpi.c", "libmpi_abi.so.0", &stub);
     let program = linked_with_libpcm(folder.path(), "lacking.c");
+    // Without those for other MPIs beside it: a program that was linked with this one begins again with its own.
+    let alone = folder.path().join("libpcm.so.0");
+    std::fs::remove_file(&alone).unwrap();
+    std::fs::copy(library_folder().join("libpcm.so"), alone).unwrap();
     for (library, other) in [
         (&open, "Open MPI"),
         (&standard, "for the standard ABI"),

@@ -107,3 +107,44 @@ pub fn around_changes(
     );
     rounds
 }
+
+/// The name and both words of each check that ended otherwise.
+pub fn differences(place: &str, expected: &Outcomes, found: &Outcomes) -> Vec<String> {
+    let word = |outcomes: &Outcomes, name: &str| outcomes.get(name).map(ToString::to_string).unwrap_or_default();
+    let names = expected
+        .keys()
+        .chain(found.keys().filter(|name| !expected.contains_key(*name)));
+    let pairs = names.map(|name| (name, word(expected, name), word(found, name)));
+    let kind = |word: &str| word.split_whitespace().next().map(str::to_owned);
+    pairs
+        .filter(|(_, one, other)| kind(one) != kind(other))
+        .map(|(name, one, other)| format!("{place}: {name}: {one} became {other}"))
+        .collect()
+}
+
+/// Those of the rounds before a change and after each, of all chapters or of these.
+///
+/// # Panics
+/// When a change or the program fails, or a round is missing.
+pub fn differences_around(
+    cluster: &Cluster,
+    program: &Path,
+    changes: &[Change],
+    chapters: &[&str],
+    expected: &Outcomes,
+) -> Vec<String> {
+    let is_asked = |check: &String| chapters.is_empty() || chapters.iter().any(|name| Some(*name) == chapter(check));
+    let mut expected = expected.clone();
+    expected.retain(|check, _| is_asked(check));
+    let places = changes.iter().map(|change| change.place);
+    let places = ["before a change"].into_iter().chain(places);
+    let rounds = around_changes(cluster, program, "job", changes, chapters);
+    let found = places.zip(&rounds);
+    found
+        .flat_map(|(place, round)| differences(place, &expected, round))
+        .collect()
+}
+
+fn chapter(check: &str) -> Option<&str> {
+    check.split_once('.').map(|(chapter, _)| chapter)
+}

@@ -10,8 +10,7 @@ use std::{
 use tests::{
     binaries::{built, mpiexec},
     cluster::{Cluster, LIMIT},
-    conformance::Outcomes,
-    conformance_runs::{self, CHECKS_MIN, RANKS, around_changes, round, under_mpiexec},
+    conformance_runs::{self, CHECKS_MIN, RANKS, differences, differences_around, round, under_mpiexec},
     crashing,
     example::{for_python, source},
     fortran::{self, MPI_F08},
@@ -255,20 +254,6 @@ fn a_fortran_program_over_the_c_functions_changes_and_recovers() {
     cluster.down();
 }
 
-/// The name and both words of each check that ended otherwise.
-fn differences(place: &str, expected: &Outcomes, found: &Outcomes) -> Vec<String> {
-    let word = |outcomes: &Outcomes, name: &str| outcomes.get(name).map(ToString::to_string).unwrap_or_default();
-    let names = expected
-        .keys()
-        .chain(found.keys().filter(|name| !expected.contains_key(*name)));
-    let pairs = names.map(|name| (name, word(expected, name), word(found, name)));
-    let kind = |word: &str| word.split_whitespace().next().map(str::to_owned);
-    pairs
-        .filter(|(_, one, other)| kind(one) != kind(other))
-        .map(|(name, one, other)| format!("{place}: {name}: {one} became {other}"))
-        .collect()
-}
-
 #[test]
 fn every_check_of_conformance_ends_as_without_libpcm() {
     let Some(compiler) = compiler() else { return };
@@ -285,14 +270,13 @@ fn every_check_of_conformance_ends_as_without_libpcm() {
     let mut found = differences("mpiexec with libpcm", &expected, &under_mpiexec(&cluster, &linked, &[]));
     let mut command = cluster.pcmctl(&["run", "-n", RANKS, "--"]);
     found.extend(differences("pcmctl run", &expected, &round(command.arg(&plain))));
-    let changes = &conformance_runs::CHANGES[..2];
-    let around = around_changes(&cluster, &linked, "job", changes, &[]);
-    let places = ["before a change"]
-        .into_iter()
-        .chain(changes.iter().map(|change| change.place));
-    for (place, outcomes) in places.zip(&around) {
-        found.extend(differences(place, &expected, outcomes));
-    }
+    found.extend(differences_around(
+        &cluster,
+        &linked,
+        &conformance_runs::CHANGES[..2],
+        &[],
+        &expected,
+    ));
     cluster.down();
     println!("{} checks, {} differ", expected.len(), found.len());
     assert!(found.is_empty(), "{}", found.join("\n"));

@@ -8,6 +8,7 @@ mod handle_table;
 mod host_name;
 mod last_words;
 pub(crate) mod lifecycle;
+mod open_mpi;
 mod order;
 mod place;
 mod process_id;

@@ -260,6 +260,7 @@ static void sizes(void)
     MPI_File file = opened();
     call(MPI_File_get_size(file, &bytes));
     expect(bytes == 0);
+    call(MPI_Barrier(MPI_COMM_WORLD));
     call(MPI_File_set_size(file, 1000));
     call(MPI_File_get_size(file, &bytes));
     expect(bytes == 1000);

@@ -60,19 +60,22 @@ static void with_memory_of_its_own(void)
 
 static void in_shared_memory(void)
 {
-    int unit = 0, *of_next = NULL, *own = NULL;
+    int unit = 0, *of_next = NULL, *own = NULL, there, all;
     MPI_Aint bytes = 0;
     MPI_Comm together;
     MPI_Win win;
     call(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &together));
+    call(MPI_Comm_rank(together, &there));
+    call(MPI_Comm_size(together, &all));
+    int after = (there + 1) % all;
     call(MPI_Win_allocate_shared(sizeof *own, sizeof *own, MPI_INFO_NULL, together, &own, &win));
     call(MPI_Win_lock_all(MPI_MODE_NOCHECK, win));
-    *own = 3 * rank;
+    *own = 3 * there;
     call(MPI_Win_sync(win));
     call(MPI_Barrier(together));
     call(MPI_Win_sync(win));
-    call(MPI_Win_shared_query(win, next, &bytes, &unit, &of_next));
-    expect(bytes == sizeof *own && unit == sizeof *own && *of_next == 3 * next);
+    call(MPI_Win_shared_query(win, after, &bytes, &unit, &of_next));
+    expect(bytes == sizeof *own && unit == sizeof *own && *of_next == 3 * after);
     call(MPI_Barrier(together));
     call(MPI_Win_unlock_all(win));
     call(MPI_Win_free(&win));
