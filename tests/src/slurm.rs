@@ -27,6 +27,9 @@ const STARTS_WITHIN: Duration = Duration::from_secs(60);
 /// Daemons write their state when they are asked to end.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
+/// It writes what has changed at most five seconds later.
+const SAVED_WITHIN: Duration = Duration::from_secs(30);
+
 /// An urgent job takes nodes from those of the last partition, after a notice.
 const PARTITIONS: &str =
     "PartitionName=work Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
@@ -184,6 +187,18 @@ impl Slurm {
             process.kill().expect("a signal");
             process.wait().expect("its end");
         }
+    }
+
+    /// Waits until the controller has written what it knows of jobs since this file was written: one that crashes
+    /// before takes a job that runs for one that waits, and ends it.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn wait_until_saved(&self, since: &Path) {
+        let written = |path: &Path| fs::metadata(path).and_then(|file| file.modified()).ok();
+        wait::until("the controller's state", SAVED_WITHIN, || {
+            (written(&self.home().join("state/job_state"))? > written(since)?).then_some(())
+        });
     }
 
     /// Starts what crashed again.

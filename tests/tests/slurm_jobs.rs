@@ -159,7 +159,8 @@ fn a_job_goes_on_while_slurm_is_away() {
     let job = submitted(
         &slurm,
         &["--nodes=2", "--time=10"],
-        "pcmctl up
+        "touch begun
+pcmctl up
 pcmctl run -n 2 --name heat --checkpoint-every 0.5 -- heat2d-c --rows 60 --cols 40 --iterations 4000 --sleep-us 5000 &
 job=$!
 expand heat --to 3
@@ -176,6 +177,7 @@ wait $job
 pcmctl down",
     );
     wait_until_printed(&slurm, "Slurm may go");
+    slurm.wait_until_saved(&slurm.home().join("begun"));
     slurm.crash("slurmctld");
     slurm.crash("slurmd");
     fs::write(slurm.home().join("away"), "").expect("a file");

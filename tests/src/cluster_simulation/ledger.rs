@@ -75,6 +75,8 @@ pub(super) struct Ledger {
     /// What an heir on this machine was told last of a job's end by the newest of its coordinators, and which that was,
     /// while the heir does not lead the job.
     pub(super) willed: BTreeMap<(JobId, usize), (u32, Option<JobEnd>)>,
+    /// When machines were last left the will of the job's newest coordinator, and its reign.
+    pub(super) wills: BTreeMap<JobId, (u32, BTreeMap<usize, u64>)>,
     /// Jobs whose last heir knew how they were to end, and the machine of that heir.
     pub(super) known_ends: BTreeMap<JobId, (usize, JobEnd)>,
     /// Jobs of which the loss of any one machine leaves a whole checkpoint.
@@ -159,6 +161,33 @@ impl Ledger {
             return false;
         };
         heir == ended_on && *heir != machine && self.downs.get(heir).is_some_and(|down| down >= at)
+    }
+
+    /// A machine was left a will, of a coordinator with this reign.
+    pub(super) fn note_will(&mut self, job: JobId, machine: usize, reign: u32) {
+        let known = self.wills.entry(job).or_default();
+        if reign > known.0 {
+            *known = (reign, BTreeMap::new());
+        }
+        if reign == known.0 {
+            known.1.insert(machine, self.now);
+        }
+    }
+
+    /// A machine hears that a will is void.
+    pub(super) fn note_void(&mut self, job: JobId, machine: usize) {
+        if let Some((_, holders)) = self.wills.get_mut(&job) {
+            holders.remove(&machine);
+        }
+    }
+
+    /// A machine whose daemon has held the will of a job ever since it was left there.
+    pub(super) fn holder_of_will(&self, job: JobId) -> Option<usize> {
+        let (_, holders) = self.wills.get(&job)?;
+        let lost = |machine: usize| self.losses.iter().filter(move |(lost, _)| *lost == machine);
+        let last_of = |machine: usize| lost(machine).map(|(_, at)| at).chain(self.downs.get(&machine)).max();
+        let mut held = holders.iter().filter(|(machine, at)| last_of(**machine) < Some(*at));
+        held.next().map(|(machine, _)| *machine)
     }
 
     /// The first layout that a process is a member of, as far as any daemon has written it.

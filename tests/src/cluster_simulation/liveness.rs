@@ -60,6 +60,10 @@ impl Calm {
                 continue;
             }
             if has_vanished(simulation, *job) {
+                if let Some(machine) = simulation.ledger.holder_of_will(*job) {
+                    let text = format!("job {job} is lost, and n{machine} holds its will");
+                    return Err(Violation::new(rule, text));
+                }
                 self.vanished.insert(*job);
                 continue;
             }

@@ -14,7 +14,7 @@ use pcm_core::node::record::Record;
 use pcm_core::node::timer::Timer;
 use pcm_proto::event::EventKind;
 use pcm_proto::frame::{self, HEADER_LENGTH};
-use pcm_proto::ids::Iteration;
+use pcm_proto::ids::{Iteration, JobId};
 use pcm_proto::job::JobEnd;
 use pcm_proto::keeper::ProcessKey;
 use pcm_proto::peer::{DaemonToDaemon, JobMessage, SuccessionMessage};
@@ -55,6 +55,23 @@ impl Simulation {
         }
     }
 
+    fn see_succession(&mut self, machine: usize, job: JobId, message: &SuccessionMessage) {
+        match message {
+            SuccessionMessage::Will { bytes, .. } => {
+                let (reign, end) = willed(bytes);
+                self.ledger.note_will(job, machine, reign);
+                self.ledger.see(Seen::Willed {
+                    machine,
+                    job,
+                    reign,
+                    end,
+                });
+            }
+            SuccessionMessage::WillVoid => self.ledger.note_void(job, machine),
+            SuccessionMessage::WillHeld | SuccessionMessage::Led { .. } => {}
+        }
+    }
+
     fn handle(&mut self, machine: usize, event: Event) {
         let now = self.queue.now();
         if !is_chatter(&event) {
@@ -64,15 +81,9 @@ impl Simulation {
             message: DaemonToDaemon::Job { job, message },
             ..
         }) = &event
-            && let JobMessage::Succession(SuccessionMessage::Will { bytes, .. }) = &**message
+            && let JobMessage::Succession(message) = &**message
         {
-            let (job, (reign, end)) = (*job, willed(bytes));
-            self.ledger.see(Seen::Willed {
-                machine,
-                job,
-                reign,
-                end,
-            });
+            self.see_succession(machine, *job, message);
         }
         if let Event::Rank(RankNews::Printed { key, bytes, .. }) = &event
             && let Some(rank) = self.ranks.get_mut(key)
