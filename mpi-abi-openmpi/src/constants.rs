@@ -52,8 +52,6 @@ pub const MPI_PROC_NULL: c_int = -2;
 pub const MPI_ROOT: c_int = -4;
 pub const MPI_UNDEFINED: c_int = -32_766;
 pub const MPI_TAG_UB: c_int = 0;
-/// Attributes with keys from 0 to below this one are those of MPI_COMM_WORLD and of no other communicator.
-pub const KEYS_OF_WORLD_ALONE: c_int = 13;
 pub const MPI_THREAD_MULTIPLE: c_int = 3;
 pub const MPI_ERR_COUNT: c_int = 2;
 pub const MPI_ERR_COMM: c_int = 5;

@@ -4,7 +4,13 @@
 
 use crate::start;
 use mpi_abi::{Family, MPI_Comm};
-use std::os::raw::{c_int, c_void};
+use std::{
+    ops::Range,
+    os::raw::{c_int, c_void},
+};
+
+/// Keys of Open MPI's own attributes, from MPI_TAG_UB to MPI_FT.
+const KEYS: Range<c_int> = 0..13;
 
 /// The job's communicator, where that is not the world that MPI began with.
 fn job() -> Option<MPI_Comm> {
@@ -22,7 +28,7 @@ pub(super) unsafe fn MPI_Comm_get_attr(
     value: *mut c_void,
     is_there: *mut c_int,
 ) -> c_int {
-    let is_of_world = (0..mpi_abi::KEYS_OF_WORLD_ALONE).contains(&key) && job() == Some(communicator);
+    let is_of_world = KEYS.contains(&key) && job() == Some(communicator);
     let asked = if is_of_world {
         mpi_abi::MPI_COMM_WORLD()
     } else {
