@@ -109,7 +109,10 @@ fn a_daemon_that_is_killed_while_ranks_wait_for_their_children_costs_nothing() {
         fs::set_permissions(&late, fs::Permissions::from_mode(0o755)).expect("permissions");
         let run = Background::start(&mut programs.command(&["./late", "1", "a"]));
         // The shell that runs the script, and not the rank that names it.
-        let is_late = |pid: &u32| processes::command_line(*pid).contains("sh ./late");
+        let is_late = |pid: &u32| {
+            let line = processes::command_line(*pid);
+            line.starts_with("/bin/sh ") && line.contains("/late")
+        };
         let of_cluster = || processes::with_variable("PCM_CLUSTER_ID", programs.cluster.id());
         wait::until("a child", LIMIT, || of_cluster().iter().any(is_late).then_some(()));
         assert!(processes::send(programs.cluster.daemon_pid(killed), Signal::KILL));
