@@ -2,7 +2,7 @@
 //! job goes on.
 
 use rustix::process::Signal;
-use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
+use std::time::Duration;
 use tests::{
     background::Background,
     cluster::{Cluster, LIMIT},
@@ -97,34 +97,6 @@ fn a_death_while_ranks_wait_for_their_children_ends_the_job_with_a_reason() {
         let waiting = WaitingSpawn::on(nodes);
         let helpers = waiting.marked("/pcm-pmix");
         waiting.ends_with(helpers[0], "the process that serves PMIx to ranks on node n");
-    }
-}
-
-#[test]
-fn a_daemon_that_is_killed_while_ranks_wait_for_their_children_costs_nothing() {
-    for (nodes, killed) in [(1, "n0"), (2, "n0"), (2, "n1")] {
-        let programs = Programs::on(nodes, "job", Mpi::Open);
-        let late = programs.cluster.files().join("late");
-        fs::write(&late, "#!/bin/sh\nsleep 3\nexec ./spawning \"$@\"\n").expect("a script");
-        fs::set_permissions(&late, fs::Permissions::from_mode(0o755)).expect("permissions");
-        let run = Background::start(&mut programs.command(&["./late", "1", "a"]));
-        // The shell that runs the script, and not the rank that names it.
-        let is_late = |pid: &u32| {
-            let line = processes::command_line(*pid);
-            line.starts_with("/bin/sh ") && line.contains("/late")
-        };
-        let of_cluster = || processes::with_variable("PCM_CLUSTER_ID", programs.cluster.id());
-        wait::until("a child", LIMIT, || of_cluster().iter().any(is_late).then_some(()));
-        assert!(processes::send(programs.cluster.daemon_pid(killed), Signal::KILL));
-        let outcome = run.end(LIMIT);
-        let spawned = outcome.stdout.matches("spawned by 2 ranks").count();
-        let logs = programs.cluster.logs();
-        assert!(
-            outcome.status.success() && spawned == 2,
-            "{killed} of {nodes}: {outcome:?}\n{logs}"
-        );
-        assert_eq!(outcome.stdout.matches(" with a").count(), 2, "{outcome:?}");
-        programs.cluster.down();
     }
 }
 
