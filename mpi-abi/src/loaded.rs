@@ -109,8 +109,7 @@ pub fn linked_library(address: *const c_void) -> Option<CString> {
     // SAFETY: the function is called before the call returns, with the list.
     unsafe { libc::dl_iterate_phdr(Some(needed_add), (&raw mut needed).cast()) };
     let path = object_with(address.cast_mut())?;
-    let file = path.as_bytes().rsplit(|byte| *byte == b'/').next();
-    let is_needed = needed.iter().any(|name| Some(name.as_bytes()) == file);
+    let is_needed = needed.iter().any(|name| name.as_bytes() == file_name(&path));
     is_needed.then_some(path)
 }
 
@@ -260,8 +259,7 @@ impl Object {
     }
 
     fn family(&self) -> Family {
-        let file = self.name.as_bytes().rsplit(|byte| *byte == b'/').next();
-        let begins = |name| file.is_some_and(|file| file.starts_with(name));
+        let begins = |name| file_name(&self.name).starts_with(name);
         if !self.address(OF_OPEN_MPI).is_null() {
             Family::OpenMpi
         } else if begins(OF_A_DRAFT) {
@@ -281,6 +279,12 @@ impl Object {
         // SAFETY: a handle of the loader's, a name that ends with a zero byte.
         unsafe { libc::dlsym(self.handle, symbol.as_ptr()) }
     }
+}
+
+/// The last part of a path.
+fn file_name(path: &CStr) -> &[u8] {
+    let path = path.to_bytes();
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)
 }
 
 /// Name of the library in which something lies.

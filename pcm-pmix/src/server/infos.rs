@@ -9,7 +9,7 @@ use crate::{
     names::{Process, Published, Value},
 };
 use std::{
-    ffi::{CStr, CString, c_char},
+    ffi::{CStr, CString, c_char, c_void},
     mem,
 };
 
@@ -26,8 +26,10 @@ struct Memory {
     bytes: Vec<Box<[u8]>>,
     #[expect(clippy::vec_box, reason = "values point to them, so they stay where they are")]
     processes: Vec<Box<pmix_proc_t>>,
-    lists: Vec<(Box<pmix_data_array_t>, Infos)>,
-    groups: Vec<(Box<pmix_data_array_t>, Vec<pmix_proc_t>)>,
+    #[expect(clippy::vec_box, reason = "values point to them, so they stay where they are")]
+    arrays: Vec<Box<pmix_data_array_t>>,
+    lists: Vec<Infos>,
+    groups: Vec<Vec<pmix_proc_t>>,
 }
 
 /// A list of attributes. What it points to moves with it.
@@ -75,30 +77,24 @@ impl Infos {
 
     /// An attribute whose value is a list of attributes.
     pub(super) fn list(&mut self, key: &CStr, mut list: Self) {
-        let mut array = Box::new(pmix_data_array_t {
-            kind: PMIX_INFO,
-            size: list.len(),
-            array: list.as_mut_ptr().cast(),
-        });
-        let mut value = nothing();
-        value.kind = PMIX_DATA_ARRAY;
-        value.data.darray = &raw mut *array;
-        self.memory.lists.push((array, list));
-        self.push(key, value);
+        self.array(key, PMIX_INFO, (list.as_mut_ptr().cast(), list.len()));
+        self.memory.lists.push(list);
     }
 
     /// An attribute whose value is a list of processes.
     pub(super) fn processes(&mut self, key: &CStr, all: &[Process]) {
         let mut all: Vec<pmix_proc_t> = all.iter().map(process).collect();
-        let mut array = Box::new(pmix_data_array_t {
-            kind: PMIX_PROC,
-            size: all.len(),
-            array: all.as_mut_ptr().cast(),
-        });
+        self.array(key, PMIX_PROC, (all.as_mut_ptr().cast(), all.len()));
+        self.memory.groups.push(all);
+    }
+
+    /// An attribute whose value is so many of this kind at this place.
+    fn array(&mut self, key: &CStr, kind: pmix_data_type_t, (array, size): (*mut c_void, usize)) {
+        let mut array = Box::new(pmix_data_array_t { kind, size, array });
         let mut value = nothing();
         value.kind = PMIX_DATA_ARRAY;
         value.data.darray = &raw mut *array;
-        self.memory.groups.push((array, all));
+        self.memory.arrays.push(array);
         self.push(key, value);
     }
 
