@@ -2,7 +2,7 @@
 //! job goes on.
 
 use rustix::process::Signal;
-use std::time::Duration;
+use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 use tests::{
     background::Background,
     cluster::{Cluster, LIMIT},
@@ -97,6 +97,47 @@ fn a_death_while_ranks_wait_for_their_children_ends_the_job_with_a_reason() {
         let waiting = WaitingSpawn::on(nodes);
         let helpers = waiting.marked("/pcm-pmix");
         waiting.ends_with(helpers[0], "the process that serves PMIx to ranks on node n");
+    }
+}
+
+/// Its helper says each request to the next daemon, which carries it out once.
+#[test]
+fn a_daemon_that_is_killed_around_a_spawn_costs_nothing() {
+    for (nodes, killed, sign) in [
+        (1, "n0", "rank"),
+        (1, "n0", "child"),
+        (2, "n0", "child"),
+        (2, "n1", "rank"),
+        (2, "n1", "child"),
+    ] {
+        let programs = Programs::on(nodes, "job", Mpi::Open);
+        let (late, here) = (
+            programs.cluster.files().join("late"),
+            programs.cluster.files().join("here"),
+        );
+        fs::write(&late, "#!/bin/sh\n: > here\nsleep 1\nexec ./spawning \"$@\"\n").expect("a script");
+        fs::set_permissions(&late, fs::Permissions::from_mode(0o755)).expect("permissions");
+        let daemon = programs.cluster.daemon_pid(killed);
+        let run = Background::start(&mut programs.command(&["./late", "1", "a"]));
+        let is_rank = |pid: &u32| processes::command_line(*pid).starts_with("./spawning ");
+        let of_cluster = || processes::with_variable("PCM_CLUSTER_ID", programs.cluster.id());
+        wait::until(sign, LIMIT, || {
+            let is_there = match sign {
+                "rank" => of_cluster().iter().any(is_rank),
+                _ => here.exists(),
+            };
+            is_there.then_some(())
+        });
+        assert!(processes::send(daemon, Signal::KILL));
+        let outcome = run.end(LIMIT);
+        let spawned = outcome.stdout.matches("spawned by 2 ranks").count();
+        assert!(
+            outcome.status.success() && spawned == 2,
+            "{killed} of {nodes}, at a {sign}: {outcome:?}\n{}",
+            programs.cluster.logs()
+        );
+        assert_eq!(outcome.stdout.matches(" with a").count(), 2, "{outcome:?}");
+        programs.cluster.down();
     }
 }
 

@@ -3,7 +3,6 @@
 
 use super::participant::{Effect, Participant};
 use super::worlds;
-use crate::mpi_settings::is_of_open_mpi;
 use crate::pmi::gather::{Gather, GatherEffect, PUTS_BYTES_MAX, Puts};
 use crate::pmi::segment;
 use crate::pmi::spawn::SpawnCommand;
@@ -11,7 +10,7 @@ use crate::pmi::wire::{Answer, Request};
 use crate::pmi::world::{self, Stage, World, WorldSpec};
 use pcm_proto::ids::{NodeName, ProcessId, WorldId};
 use pcm_proto::peer::{NameRequest, NodeToCoordinator, WorldMessage, WorldStart};
-use pcm_proto::spawn::{SpawnAsk, SpawnedWorld, WorldCommand, WorldMember};
+use pcm_proto::spawn::{SpawnedWorld, WorldCommand};
 use pcm_proto::tree;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -429,83 +428,6 @@ impl Participant {
         };
         self.in_world(world, effects, |world| world.on_name_answer(process, &answer));
     }
-
-    pub(super) fn on_spawn(
-        &mut self,
-        process: ProcessId,
-        commands: Result<Vec<SpawnCommand>, String>,
-        effects: &mut Vec<Effect>,
-    ) {
-        let Some(local) = self.processes.get(&process) else {
-            return;
-        };
-        let asker = WorldMember {
-            world: local.world,
-            rank: local.world_rank,
-        };
-        let number = self.spawns.get(&process).map_or(0, |(last, _)| last + 1);
-        let first = commands.as_ref().ok().and_then(|commands| commands.first());
-        let ask = SpawnAsk {
-            process,
-            asker,
-            number,
-            preset: first.map(|command| command.preputs.clone()).unwrap_or_default(),
-            commands: commands.map(|commands| (0..).zip(&commands).map(world_command).collect()),
-        };
-        self.spawns.insert(process, (number, Some(ask.clone())));
-        let message = NodeToCoordinator::Spawn(Box::new(ask));
-        effects.push(Effect::Send {
-            node: self.coordinator.clone(),
-            message: message.into(),
-        });
-    }
-
-    /// Requests that wait for the coordinator's answer.
-    pub(super) fn spawn_asks(&self) -> impl Iterator<Item = Effect> + '_ {
-        let open = self.spawns.values().filter_map(|(_, ask)| ask.as_ref());
-        open.map(|ask| Effect::Send {
-            node: self.coordinator.clone(),
-            message: NodeToCoordinator::Spawn(Box::new(ask.clone())).into(),
-        })
-    }
-
-    pub(super) fn on_spawn_result(
-        &mut self,
-        process: ProcessId,
-        number: u32,
-        result: &Result<SpawnedWorld, String>,
-        effects: &mut Vec<Effect>,
-    ) {
-        match self.spawns.get_mut(&process) {
-            Some((last, ask)) if *last == number && ask.is_some() => *ask = None,
-            _ => return,
-        }
-        if is_of_open_mpi(&self.spec) {
-            let world = result.as_ref().ok().map(|made| made.world);
-            return effects.push(Effect::SpawnAnswered { process, world });
-        }
-        let Some(world) = self.processes.get(&process).map(|local| local.world) else {
-            return;
-        };
-        self.in_world(world, effects, |world| world.on_spawn_answer(process, result));
-    }
-}
-
-fn world_command((number, command): (u32, &SpawnCommand)) -> WorldCommand {
-    WorldCommand {
-        count: command.processes,
-        number,
-        program: command.program.clone().into_bytes(),
-        args: command.args.iter().map(|arg| arg.clone().into_bytes()).collect(),
-        cwd: command.info("wdir").or_else(|| command.info("wd")).map(Into::into),
-        search_path: command.info("path").map(|path| path.as_bytes().to_vec()),
-        hosts: command.hosts(),
-        environment: command.environment.iter().map(variable).collect(),
-    }
-}
-
-fn variable((name, value): &(String, String)) -> (Vec<u8>, Vec<u8>) {
-    (name.clone().into_bytes(), value.clone().into_bytes())
 }
 
 fn name_request(request: Request) -> Option<NameRequest> {

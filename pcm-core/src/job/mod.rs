@@ -1,6 +1,7 @@
 //! The life of a job without I/O: where its ranks go, what its coordinator decides, what a node that runs part of it
 //! does, and what is remembered of it afterwards. See `README.md` beside this file for the protocol.
 
+mod asking;
 pub mod at_node;
 mod barrier_words;
 mod clearing;

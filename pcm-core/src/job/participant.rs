@@ -2,6 +2,7 @@
 //! coordinator how they end, and ends them when told to, or when the coordinator is lost. Takes inputs, returns
 //! effects; the same inputs always give the same state, so a daemon that was killed replays them from its journal.
 
+use super::asking::Asked;
 use super::local_world::LocalWorld;
 use crate::pmi::spawn::SpawnCommand;
 use crate::pmi::wire::Request;
@@ -15,7 +16,6 @@ use pcm_proto::peer::{
     WorldStart,
 };
 use pcm_proto::registered::Registered;
-use pcm_proto::spawn::SpawnAsk;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,6 +74,8 @@ pub enum Input {
     /// A process asks for others by another way than PMI: what to start, or what is wrong with the request.
     SpawnAsked {
         process: ProcessId,
+        /// The number of its question, which is said again when the daemon was away.
+        question: u64,
         commands: Result<Vec<SpawnCommand>, String>,
     },
     /// The last answer to a process was sent.
@@ -132,7 +134,11 @@ pub enum Effect {
     /// Send this line to a process's PMI socket, then come back with [`Input::Answered`].
     Answer { process: ProcessId, line: String },
     /// What a process of Open MPI asked for was started as this world, or nothing was.
-    SpawnAnswered { process: ProcessId, world: Option<WorldId> },
+    SpawnAnswered {
+        process: ProcessId,
+        question: u64,
+        world: Option<WorldId>,
+    },
     /// No process is left; answer with [`Input::OutputTaken`] once all output was.
     Emptied,
     /// The job is over here: forget it.
@@ -245,8 +251,7 @@ pub struct Participant {
     pub(super) orders: BTreeSet<u32>,
     pub(super) processes: BTreeMap<ProcessId, Local>,
     pub(super) worlds: BTreeMap<WorldId, LocalWorld>,
-    /// The last spawn of each process, with the request while it is open.
-    pub(super) spawns: BTreeMap<ProcessId, (u32, Option<SpawnAsk>)>,
+    pub(super) spawns: BTreeMap<ProcessId, Asked>,
     /// Requests about names that wait for the coordinator's answer.
     pub(super) names: BTreeMap<ProcessId, NameRequest>,
     pub(super) unwanted: BTreeSet<ProcessId>,
@@ -333,7 +338,11 @@ impl Participant {
             Input::JobCleared => self.on_job_cleared(&mut effects),
             Input::Pmi { process, request } => self.on_pmi(process, request, &mut effects),
             Input::Reached { process, stage } => self.on_reached(process, stage, &mut effects),
-            Input::SpawnAsked { process, commands } => self.on_spawn(process, commands, &mut effects),
+            Input::SpawnAsked {
+                process,
+                question,
+                commands,
+            } => self.on_spawn_question(process, question, commands, &mut effects),
             Input::Answered { process } => self.on_answered(process),
             Input::Aborting { process, code } => self.on_aborting(process, code, &mut effects),
             Input::GaveUp { process, code } => self.on_gave_up(process, code, &mut effects),

@@ -260,7 +260,7 @@ impl Cluster {
                     self.answered(process, line.trim_end().to_owned());
                     self.participate(at, Input::Answered { process });
                 }
-                Effect::SpawnAnswered { process, world } => {
+                Effect::SpawnAnswered { process, world, .. } => {
                     self.answered(process, format!("spawned {world:?}"));
                 }
                 Effect::Adopted { process } => self.shown.push(process),

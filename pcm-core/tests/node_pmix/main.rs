@@ -7,11 +7,12 @@ mod spawns;
 
 use one_node::{heritage, name, no_past, node, order, start_order};
 use pcm_core::moment::Moment;
-use pcm_core::node::Node;
 use pcm_core::node::event::{Event, Held, KeeperFact, PeerFact, RankNews};
 use pcm_core::node::outbox::Effect;
 use pcm_core::node::pmix::effect::{HelperId, PmixEffect, PmixNews};
 use pcm_core::node::ranks::effect::{Attached, RankEffect};
+use pcm_core::node::record::Record;
+use pcm_core::node::{Heritage, Node};
 use pcm_proto::ids::{Epoch, JobId, ProcessId, WorldId};
 use pcm_proto::keeper::{ExitStatus, ProcessKey};
 use pcm_proto::peer::{
@@ -36,19 +37,47 @@ const NAMESPACE: &str = "pcm-c-1-0-0";
 struct Bench {
     node: Node,
     now: Moment,
+    journal: Vec<Record>,
 }
 
 impl Bench {
     fn new() -> Self {
         let now = Moment(1_000_000);
         let mut node = node(1, now, Duration::from_secs(1), None);
-        _ = node.begin(heritage(no_past(1)));
-        Self { node, now }
+        let begun = node.begin(heritage(no_past(1)));
+        let journal = Vec::new();
+        let mut bench = Self { node, now, journal };
+        bench.keep(&begun);
+        bench
     }
 
     fn event(&mut self, event: Event) -> Vec<Effect> {
         self.now = self.now.plus(Duration::from_millis(1));
-        self.node.handle(self.now, event)
+        let effects = self.node.handle(self.now, event);
+        self.keep(&effects);
+        effects
+    }
+
+    fn keep(&mut self, effects: &[Effect]) {
+        for effect in effects {
+            if let Effect::Record(record) = effect {
+                self.journal.push((**record).clone());
+            }
+        }
+    }
+
+    /// The daemon is killed, and the next one finds the rank.
+    fn restarted(&mut self) -> Vec<Effect> {
+        let mut past = no_past(1);
+        self.journal.iter().for_each(|record| past.take(record.clone()));
+        self.node = node(1, self.now, Duration::from_secs(1), None);
+        let effects = self.node.begin(Heritage {
+            restarts: 1,
+            held: vec![held()],
+            ..heritage(past)
+        });
+        self.keep(&effects);
+        effects
     }
 
     fn ordered(&mut self) -> Vec<Effect> {
@@ -94,18 +123,7 @@ impl Bench {
         let mut bench = Self::new();
         bench.ordered();
         bench.said(registered());
-        bench.event(Event::Keeper(KeeperFact::Started(Held {
-            key: KEY,
-            pid: 9,
-            ended: None,
-            attached: Ok(Attached {
-                key: KEY,
-                pid: 9,
-                is_starting: true,
-                is_asking: false,
-                has_stdin: false,
-            }),
-        })));
+        bench.event(Event::Keeper(KeeperFact::Started(held())));
         bench.event(Event::Rank(RankNews::Silent {
             key: KEY,
             nonsense: None,
@@ -115,6 +133,22 @@ impl Bench {
 
     fn exited(&mut self, status: ExitStatus) -> Vec<Effect> {
         self.event(Event::Keeper(KeeperFact::Exited { key: KEY, status }))
+    }
+}
+
+/// The rank as the keeper holds it.
+fn held() -> Held {
+    Held {
+        key: KEY,
+        pid: 9,
+        ended: None,
+        attached: Ok(Attached {
+            key: KEY,
+            pid: 9,
+            is_starting: true,
+            is_asking: false,
+            has_stdin: false,
+        }),
     }
 }
 

@@ -176,6 +176,35 @@ fn each_spawn_of_a_process_gets_its_own_answer_and_they_come_one_after_the_other
 }
 
 #[test]
+fn a_question_that_is_said_again_to_the_next_daemon_is_one_spawn_and_gets_one_answer() {
+    let made = |world| SpawnedWorld {
+        world: WorldId(world),
+        size: 1,
+    };
+    let answer = |number| Order::SpawnAnswer {
+        number,
+        outcome: Ok(CHILDREN.to_owned()),
+    };
+    let mut bench = Bench::running();
+    assert_eq!(bench.asks(4, vec![worker(1)]).len(), 1);
+    let again = spawn_asks(&bench.restarted());
+    assert!(again.iter().all(|ask| ask.number == 0), "{again:?}");
+    assert_eq!(bench.asks(4, vec![worker(1)]), [], "it is under way");
+    assert_eq!(orders(&bench.answered(0, Ok(made(5)))), [answer(4)]);
+    // The daemon is killed before its helper has that answer.
+    bench.restarted();
+    let effects = bench.said(Report::SpawnAsked {
+        number: 4,
+        process: process(),
+        commands: vec![worker(1)],
+    });
+    assert_eq!(spawn_asks(&effects), []);
+    assert_eq!(orders(&effects), [answer(4)]);
+    let next = bench.asks(5, vec![worker(1)]);
+    assert_eq!(next.iter().map(|ask| ask.number).collect::<Vec<_>>(), [1]);
+}
+
+#[test]
 fn children_are_a_namespace_with_a_parent_and_programs_and_start_with_its_port() {
     let (mut bench, effects) = Bench::with_children(2);
     let orders = orders(&effects);

@@ -113,8 +113,12 @@ impl Job {
                 let key = ProcessKey { job, process };
                 cx.out.rank(RankEffect::AnswerPmi { key, line });
             }
-            Effect::SpawnAnswered { process, world } => {
-                let next = self.say_spawned(process, world, cx);
+            Effect::SpawnAnswered {
+                process,
+                question,
+                world,
+            } => {
+                let next = self.say_spawned((process, question), world, cx);
                 return next.map(|input| Follow::Input(input.into()));
             }
             Effect::Emptied => return self.on_emptied(cx).map(|input| Follow::Input(input.into())),

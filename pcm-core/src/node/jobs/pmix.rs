@@ -44,12 +44,12 @@ impl Job {
     /// A process of Open MPI hears what became of its spawn; what the job hears next.
     pub(super) fn say_spawned(
         &mut self,
-        process: ProcessId,
+        asked: (ProcessId, u64),
         world: Option<WorldId>,
         cx: &mut Context<'_>,
     ) -> Option<participant::Input> {
         let (_, pmix) = self.pmix(cx)?;
-        pmix.on_spawn_answered(process, world, cx.settings, cx.out)
+        pmix.on_spawn_answered(asked, world, cx.settings, cx.out)
     }
 
     /// The daemon started again, and may find what serves PMIx.

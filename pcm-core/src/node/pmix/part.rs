@@ -259,15 +259,15 @@ impl PmixPart {
         }
     }
 
-    /// The job answers what a process asked for: with a world, or without.
+    /// The job answers a question of a process: with a world, or without. What the job hears next.
     pub(in crate::node) fn on_spawn_answered(
         &mut self,
-        process: ProcessId,
+        (process, number): (ProcessId, u64),
         world: Option<WorldId>,
         settings: &Settings,
         out: &mut Outbox,
     ) -> Option<Input> {
-        let (number, next) = self.spawns.answer(process)?;
+        let next = self.spawns.answer(process, number)?;
         let namespace = world.map(|world| namespace_of(world, self.helper, settings));
         let outcome = namespace.ok_or(NOT_STARTED);
         self.tell(Order::SpawnAnswer { number, outcome }, out);

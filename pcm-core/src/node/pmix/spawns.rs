@@ -38,15 +38,15 @@ impl Spawns {
         (open.len() == 1).then(|| input(process, open)).flatten()
     }
 
-    /// The job has answered the first; its number, and what the job hears next.
-    pub(super) fn answer(&mut self, process: ProcessId) -> Option<(u64, Option<Input>)> {
+    /// The job has answered the first, if it has this number; what the job hears next.
+    pub(super) fn answer(&mut self, process: ProcessId, number: u64) -> Option<Option<Input>> {
         let open = self.0.get_mut(&process)?;
-        let (number, _) = open.pop_front()?;
+        _ = open.pop_front_if(|(first, _)| *first == number)?;
         let next = input(process, open);
         if open.is_empty() {
             self.0.remove(&process);
         }
-        Some((number, next))
+        Some(next)
     }
 
     pub(super) fn forget(&mut self, process: ProcessId) {
@@ -55,9 +55,12 @@ impl Spawns {
 }
 
 fn input(process: ProcessId, open: &VecDeque<(u64, Asked)>) -> Option<Input> {
-    let (_, commands) = open.front()?;
-    let commands = commands.clone();
-    Some(Input::SpawnAsked { process, commands })
+    let (question, commands) = open.front()?.clone();
+    Some(Input::SpawnAsked {
+        process,
+        question,
+        commands,
+    })
 }
 
 /// The limits are those of a request of PMI.
