@@ -5,6 +5,7 @@
 mod adapt;
 mod agents;
 mod bench;
+mod beside_mpich;
 mod calls;
 mod checkpoint;
 mod checkpoint_files;
@@ -17,7 +18,6 @@ mod interleave;
 mod interrupted;
 mod iteration;
 mod launch;
-mod open_mpi;
 mod overhead;
 mod pieces;
 mod plain_exchange;

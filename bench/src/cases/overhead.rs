@@ -6,7 +6,7 @@ use super::{
     interleave::{self, Variant},
 };
 use pcm_bench::{Failure, OwnCluster, Ratio, Report, heat2d, trial};
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 pub(super) const BENCH: Bench = Bench {
     name: "overhead",
@@ -23,11 +23,25 @@ const SIDE: u32 = 500;
 
 fn run(context: &Context) -> Result<Report, Failure> {
     let cluster = OwnCluster::up(&context.environment, 1)?;
+    let report = compare(context, &cluster, None)?;
+    cluster.down()?;
+    Ok(Report {
+        remarks: vec!["heat2d: 500 x 500 cells, two ranks, median of paired ratios".into()],
+        ..report
+    })
+}
+
+/// On the MPI that this variable names.
+pub(super) fn compare(
+    context: &Context,
+    cluster: &OwnCluster<'_>,
+    variable: Option<(&str, &Path)>,
+) -> Result<Report, Failure> {
     let iterations = if context.quick { 500 } else { 4000 };
     let heat2d = |name: &'static str, program: &'static str, options: &'static [&'static str]| {
-        let cluster = &cluster;
         Variant::new(name, move || {
-            let mut command = cluster.pcmctl(&["run", "-n", "2"]);
+            let mut command = cluster.pcmctl(&["run", "-n", "2", "--nodes", "n0"]);
+            command.envs(variable);
             command.args(options).arg("--").arg(context.program(program));
             command.args(heat2d::plate(SIDE, SIDE, iterations));
             let output = trial::run(BENCH.name, command, LIMIT)?;
@@ -44,14 +58,12 @@ fn run(context: &Context) -> Result<Report, Failure> {
         "us",
     )?;
     let (interposed, malleable) = (series[1].paired_ratio(&series[0]), series[2].paired_ratio(&series[0]));
-    cluster.down()?;
     Ok(Report {
         series,
         ratios: vec![
             Ratio::new("heat2d with libpcm preloaded / plain", interposed, "<= 1.005"),
             Ratio::new("heat2d made malleable / plain", malleable, "<= 1.005"),
         ],
-        remarks: vec!["heat2d: 500 x 500 cells, two ranks, median of paired ratios".into()],
         ..Report::default()
     })
 }

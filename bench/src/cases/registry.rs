@@ -3,9 +3,9 @@
 use super::{
     adapt, agents,
     bench::{Bench, Context},
-    calls, checkpoint, checkpoint_files, dynamic, fabric, fabric_rdma, interrupted, iteration, launch, open_mpi,
-    overhead, pieces, plain_exchange, python, reconfigure, recovery, redistribute, spawn, table, waiting, watching,
-    wide,
+    beside_mpich::{intel_mpi, open_mpi},
+    calls, checkpoint, checkpoint_files, dynamic, fabric, fabric_rdma, interrupted, iteration, launch, overhead,
+    pieces, plain_exchange, python, reconfigure, recovery, redistribute, spawn, table, waiting, watching, wide,
 };
 use clap::Parser;
 use pcm_bench::{
@@ -34,6 +34,7 @@ const BENCHES: &[&[Bench]] = &[
     &[
         fabric::BENCH,
         fabric_rdma::BENCH,
+        intel_mpi::BENCH,
         iteration::BENCH,
         launch::BENCH,
         fabric::LINKS,

@@ -5,7 +5,7 @@ use super::{
     interleave::{self, Variant},
 };
 use pcm_bench::{Failure, OwnCluster, Report, statistics::median, trial};
-use std::{process::Command, time::Duration};
+use std::{path::Path, process::Command, time::Duration};
 
 pub(super) const BENCH: Bench = Bench {
     name: "spawn",
@@ -20,6 +20,21 @@ const CYCLES: &str = "5";
 
 fn run(context: &Context) -> Result<Report, Failure> {
     let cluster = OwnCluster::up(&context.environment, 2)?;
+    let mut report = compare(context, &cluster, None, || context.environment.hydra("1"))?;
+    cluster.down()?;
+    report.remarks = vec![format!(
+        "both with OFI over tcp; a sample is the median of {CYCLES} spawns in one run"
+    )];
+    Ok(report)
+}
+
+/// One rank that spawns, by `pcmctl run` with this variable and by a launcher.
+pub(super) fn compare(
+    context: &Context,
+    cluster: &OwnCluster<'_>,
+    variable: Option<(&str, &Path)>,
+    by_launcher: impl Fn() -> Command,
+) -> Result<Report, Failure> {
     let program = context.program("pcm-trial");
     let mut report = Report::default();
     for children in CHILDREN {
@@ -28,11 +43,16 @@ fn run(context: &Context) -> Result<Report, Failure> {
             command.arg(&program).args(["spawn", &count, CYCLES]);
             command
         };
-        let hydra = || arguments(context.environment.hydra("1"));
-        let ours = || arguments(cluster.pcmctl(&["run", "-n", "1", "--"]));
+        let ours = || {
+            let mut command = cluster.pcmctl(&["run", "-n", "1", "--"]);
+            command.envs(variable);
+            arguments(command)
+        };
         let mut series = interleave::rounds(
             &mut [
-                Variant::new(format!("hydra, {children} children"), || spawned(hydra())),
+                Variant::new(format!("hydra, {children} children"), || {
+                    spawned(arguments(by_launcher()))
+                }),
                 Variant::new(format!("pcmctl, {children} children"), || spawned(ours())),
             ],
             context.rounds(),
@@ -45,10 +65,6 @@ fn run(context: &Context) -> Result<Report, Failure> {
         );
         report.series.append(&mut series);
     }
-    cluster.down()?;
-    report.remarks = vec![format!(
-        "both with OFI over tcp; a sample is the median of {CYCLES} spawns in one run"
-    )];
     Ok(report)
 }
 

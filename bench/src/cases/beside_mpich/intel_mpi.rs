@@ -1,0 +1,46 @@
+//! Bench `intel-mpi`: starts, spawns, what libpcm costs and live changes on Intel MPI, with programs that were compiled
+//! for MPICH; the changes beside MPICH's, in turns on one cluster.
+
+use super::{
+    super::{
+        bench::{Bench, Context},
+        overhead, spawn,
+    },
+    Mpi, changes, launches,
+};
+use pcm_bench::{Failure, OwnCluster, Report};
+
+pub(in super::super) const BENCH: Bench = Bench {
+    name: "intel-mpi",
+    about: "Intel MPI: launch and spawn by pcmctl run and by its mpiexec, libpcm against none; pauses of live changes \
+            beside MPICH's",
+    run,
+};
+
+fn run(context: &Context) -> Result<Report, Failure> {
+    let mpi = Mpi::find(BENCH.name, ["intel-mpi", "mpiexec"], ".mpi-intel")?;
+    let by_mpiexec = |count: &str| {
+        let mut command = context.environment.command(mpi.program("mpiexec.hydra"));
+        command.env("I_MPI_ROOT", &mpi.prefix).args(["-n", count]);
+        command
+    };
+    let heat2d = context.program("heat2d-c");
+    let mut report = changes::compare(context, &mpi, [&heat2d, &heat2d], "<= 1.5")?;
+    report.extend(launches::compare(
+        context,
+        &mpi,
+        &context.program("pcm-trial"),
+        by_mpiexec,
+    )?);
+    let cluster = OwnCluster::up(&context.environment, 2)?;
+    report.extend(spawn::compare(context, &cluster, Some(mpi.variable()), || {
+        by_mpiexec("1")
+    })?);
+    report.extend(overhead::compare(context, &cluster, Some(mpi.variable()))?);
+    cluster.down()?;
+    report.remarks = vec![
+        "changes: two jobs of heat2d on one cluster of four nodes, one on each MPI, changed in turns".into(),
+        "launch: from typing to the end of MPI_Init on the last rank; spawn: the median of five in one run".into(),
+    ];
+    Ok(report)
+}
