@@ -67,7 +67,7 @@ struct Given {
 }
 
 /// Each MPI reads those of its own name: the others do no harm.
-const ALWAYS: [Given; 8] = [
+const ALWAYS: [Given; 9] = [
     Given {
         name: "MPIR_CVAR_NO_COLLECTIVE_FINALIZE",
         value: "1",
@@ -80,8 +80,13 @@ const ALWAYS: [Given; 8] = [
     },
     Given {
         name: "I_MPI_THREAD_YIELD",
-        value: "3",
-        why: "Intel MPI: ranks that wait leave their CPU to others",
+        value: "2",
+        why: "Intel MPI: ranks that wait yield their CPU to others",
+    },
+    Given {
+        name: "I_MPI_SPIN_COUNT",
+        value: "1",
+        why: "Intel MPI: they yield at every turn, as where it knows that ranks share CPUs",
     },
     Given {
         name: "I_MPI_SHM_SPIN_RATIO",

@@ -6,7 +6,7 @@ use super::{
     interleave::{self, Variant},
 };
 use pcm_bench::{Failure, OwnCluster, Ratio, Report, heat2d, trial};
-use std::{path::Path, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 pub(super) const BENCH: Bench = Bench {
     name: "overhead",
@@ -23,7 +23,7 @@ const SIDE: u32 = 500;
 
 fn run(context: &Context) -> Result<Report, Failure> {
     let cluster = OwnCluster::up(&context.environment, 1)?;
-    let report = compare(context, &cluster, None)?;
+    let report = compare(context, &cluster, &[])?;
     cluster.down()?;
     Ok(Report {
         remarks: vec!["heat2d: 500 x 500 cells, two ranks, median of paired ratios".into()],
@@ -31,17 +31,17 @@ fn run(context: &Context) -> Result<Report, Failure> {
     })
 }
 
-/// On the MPI that this variable names.
+/// With these variables for all ranks.
 pub(super) fn compare(
     context: &Context,
     cluster: &OwnCluster<'_>,
-    variable: Option<(&str, &Path)>,
+    variables: &[(&str, PathBuf)],
 ) -> Result<Report, Failure> {
     let iterations = if context.quick { 500 } else { 4000 };
     let heat2d = |name: &'static str, program: &'static str, options: &'static [&'static str]| {
         Variant::new(name, move || {
             let mut command = cluster.pcmctl(&["run", "-n", "2", "--nodes", "n0"]);
-            command.envs(variable);
+            command.envs(variables.iter().cloned());
             command.args(options).arg("--").arg(context.program(program));
             command.args(heat2d::plate(SIDE, SIDE, iterations));
             let output = trial::run(BENCH.name, command, LIMIT)?;

@@ -19,9 +19,22 @@ pub(in super::super) const BENCH: Bench = Bench {
 
 fn run(context: &Context) -> Result<Report, Failure> {
     let mpi = Mpi::find(BENCH.name, ["intel-mpi", "mpiexec"], ".mpi-intel")?;
+    let folder = mpi.prefix.join("lib");
+    // A program that was compiled for another MPI of the same ABI finds that one by itself.
+    let variables = [
+        ("LD_PRELOAD", folder.join("libmpi.so.12")),
+        ("LD_LIBRARY_PATH", folder.clone()),
+        ("FI_PROVIDER_PATH", folder),
+        ("PCM_MPI", mpi.prefix.clone()),
+    ];
     let by_mpiexec = |count: &str| {
         let mut command = context.environment.command(mpi.program("mpiexec.hydra"));
-        command.env("I_MPI_ROOT", &mpi.prefix).args(["-n", count]);
+        command.env("I_MPI_ROOT", &mpi.prefix);
+        command.envs([("I_MPI_FABRICS", "shm:ofi"), ("FI_PROVIDER", "tcp")]);
+        for (name, value) in &variables {
+            command.arg("-genv").arg(name).arg(value);
+        }
+        command.args(["-n", count]);
         command
     };
     let heat2d = context.program("heat2d-c");
@@ -36,7 +49,7 @@ fn run(context: &Context) -> Result<Report, Failure> {
     report.extend(spawn::compare(context, &cluster, Some(mpi.variable()), || {
         by_mpiexec("1")
     })?);
-    report.extend(overhead::compare(context, &cluster, Some(mpi.variable()))?);
+    report.extend(overhead::compare(context, &cluster, &variables)?);
     cluster.down()?;
     report.remarks = vec![
         "changes: two jobs of heat2d on one cluster of four nodes, one on each MPI, changed in turns".into(),
