@@ -57,6 +57,7 @@ of_mpi! {
         comm: MPI_Comm,
         newcomm: *mut MPI_Comm,
     ) -> c_int;
+    pub fn PMPI_Comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: *mut MPI_Comm) -> c_int;
     pub fn PMPI_Comm_create_errhandler(
         comm_errhandler_fn: *mut MPI_Comm_errhandler_function,
         errhandler: *mut MPI_Errhandler,
@@ -116,7 +117,6 @@ of_mpi! {
         intercomm: *mut MPI_Comm,
         array_of_errcodes: *mut c_int,
     ) -> c_int;
-    pub fn PMPI_Comm_split(comm: MPI_Comm, color: c_int, key: c_int, newcomm: *mut MPI_Comm) -> c_int;
     pub fn PMPI_Comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -> c_int;
     pub fn PMPI_Errhandler_free(errhandler: *mut MPI_Errhandler) -> c_int;
     pub fn PMPI_Error_class(errorcode: c_int, errorclass: *mut c_int) -> c_int;

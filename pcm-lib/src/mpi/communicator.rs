@@ -64,15 +64,16 @@ impl Communicator {
         Ok(Self(made))
     }
 
-    /// One communicator for each color, ranks ordered by key; None for a process without color. Collective.
-    pub fn split(&self, color: Option<u32>, key: u32) -> Result<Option<Self>, MpiError> {
+    /// These ranks in this order; None for a process that is none of them. Collective over all: every process knows the
+    /// ranks, so that nothing is gathered as in `MPI_Comm_split`.
+    pub fn create(&self, ranks: &[u32]) -> Result<Option<Self>, MpiError> {
         let mut made = null();
-        // SAFETY: as in `rank`.
-        let code = unsafe {
-            let color = color.map_or(mpi_abi::MPI_UNDEFINED, |color| color.cast_signed());
-            mpi_abi::PMPI_Comm_split(self.0, color, key.cast_signed(), &mut made)
-        };
-        check("Comm_split", code)?;
+        self.with_group(ranks, |group| {
+            // SAFETY: as in `rank`; the group exists.
+            check("Comm_create", unsafe {
+                mpi_abi::PMPI_Comm_create(self.0, group, &mut made)
+            })
+        })?;
         if made == null() {
             return Ok(None);
         }
@@ -82,9 +83,24 @@ impl Communicator {
 
     /// These ranks in this order. Collective over them alone; each of them must be among them.
     pub fn create_group(&self, ranks: &[u32], tag: u32) -> Result<Self, MpiError> {
+        let mut made = null();
+        self.with_group(ranks, |group| {
+            // SAFETY: as in `create`.
+            check("Comm_create_group", unsafe {
+                mpi_abi::PMPI_Comm_create_group(self.0, group, tag.cast_signed(), &mut made)
+            })
+        })?;
+        returns_errors(made)?;
+        Ok(Self(made))
+    }
+
+    fn with_group(
+        &self,
+        ranks: &[u32],
+        then: impl FnOnce(mpi_abi::MPI_Group) -> Result<(), MpiError>,
+    ) -> Result<(), MpiError> {
         let ranks: Vec<c_int> = ranks.iter().map(|rank| rank.cast_signed()).collect();
         let count = c_int::try_from(ranks.len()).unwrap_or(c_int::MAX);
-        let mut made = null();
         // SAFETY: as in `rank`; the list has `count` places; each group that was made is freed.
         unsafe {
             let (mut all, mut some) = (mpi_abi::MPI_GROUP_NULL(), mpi_abi::MPI_GROUP_NULL());
@@ -95,12 +111,13 @@ impl Communicator {
             );
             mpi_abi::PMPI_Group_free(&mut all);
             chosen?;
-            let code = mpi_abi::PMPI_Comm_create_group(self.0, some, tag.cast_signed(), &mut made);
-            mpi_abi::PMPI_Group_free(&mut some);
-            check("Comm_create_group", code)?;
+            let done = then(some);
+            // The empty group is MPI's own.
+            if count > 0 {
+                mpi_abi::PMPI_Group_free(&mut some);
+            }
+            done
         }
-        returns_errors(made)?;
-        Ok(Self(made))
     }
 
     /// On a communicator that [`Communicator::dup`] made, waits at most `limit` for the processes that

@@ -84,13 +84,13 @@ pub(super) struct Attendant<'a> {
 pub(super) fn meet(attendant: &Attendant<'_>, order: &MeetOrder) -> Result<Meeting, MeetError> {
     let _errors = attendant.own.errors_returned();
     check_mpis(attendant.seat, order)?;
-    let rank = attendant.seat.transfer_rank(order).ok_or(MeetError::NotNamed)?;
+    attendant.seat.transfer_rank(order).ok_or(MeetError::NotNamed)?;
     if let (Management::Baseline, [world]) = (order.method.management, order.worlds.as_slice()) {
-        return meet_apart(attendant, order, world, rank);
+        return meet_apart(attendant, order, world);
     }
     let mut links = Vec::new();
     let mut whole = match attendant.seat {
-        Seat::Member(_) if order.worlds.is_empty() => Some(split_for_all(attendant.own, rank)?),
+        Seat::Member(_) if order.worlds.is_empty() => Some(for_all(attendant.own)?),
         Seat::Member(_) | Seat::Newcomer { .. } => None,
     };
     let mut is_inside = matches!(attendant.seat, Seat::Member(_));
@@ -107,24 +107,21 @@ pub(super) fn meet(attendant: &Attendant<'_>, order: &MeetOrder) -> Result<Meeti
         is_inside = true;
     }
     let transfer = whole.ok_or(MeetError::NotNamed)?;
-    let new_rank = order.order.iter().position(|other| *other == rank);
-    let next = transfer.split(new_rank.map(|_| 0), new_rank.unwrap_or(0) as u32)?;
+    let next = transfer.create(&order.order)?;
     let transfer = Joined::Merged(transfer);
     Ok(Meeting { transfer, next, links })
 }
 
 /// The sides stay apart: the old ranks all leave, and the world of newcomers has every rank of the next layout.
-fn meet_apart(
-    attendant: &Attendant<'_>,
-    order: &MeetOrder,
-    world: &MeetingWorld,
-    rank: u32,
-) -> Result<Meeting, MeetError> {
+fn meet_apart(attendant: &Attendant<'_>, order: &MeetOrder, world: &MeetingWorld) -> Result<Meeting, MeetError> {
     let is_old = matches!(attendant.seat, Seat::Member(_));
-    let own = split_for_all(attendant.own, rank)?;
+    let own = for_all(attendant.own)?;
     let between = join(attendant, attendant.own, world, !is_old)?;
-    let new_rank = order.order.iter().position(|other| *other == rank);
-    let next = own.split(new_rank.map(|_| 0), new_rank.unwrap_or(0) as u32)?;
+    let in_world = || order.order.iter().map(|rank| rank.saturating_sub(order.old_size));
+    let next = match is_old {
+        true => None,
+        false => own.create(&in_world().collect::<Vec<_>>())?,
+    };
     let transfer = Joined::Separate(SeparateGroups::new(own, between, is_old)?);
     let links = Vec::new();
     Ok(Meeting { transfer, next, links })
@@ -188,8 +185,9 @@ fn connect(
 }
 
 /// The same processes with a traffic of their own. Unlike a duplicate it has none of the application's attributes.
-fn split_for_all(communicator: &Communicator, rank: u32) -> Result<Communicator, MeetError> {
-    communicator.split(Some(0), rank)?.ok_or(MeetError::NotNamed)
+fn for_all(communicator: &Communicator) -> Result<Communicator, MeetError> {
+    let ranks: Vec<u32> = (0..communicator.size()?).collect();
+    communicator.create(&ranks)?.ok_or(MeetError::NotNamed)
 }
 
 impl Meeting {
