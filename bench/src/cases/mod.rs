@@ -5,7 +5,6 @@
 mod adapt;
 mod agents;
 mod bench;
-mod beside_mpich;
 mod calls;
 mod checkpoint;
 mod checkpoint_files;
@@ -18,6 +17,7 @@ mod interleave;
 mod interrupted;
 mod iteration;
 mod launch;
+mod other_mpis;
 mod overhead;
 mod pieces;
 mod plain_exchange;

@@ -3,9 +3,10 @@
 use super::{
     adapt, agents,
     bench::{Bench, Context},
-    beside_mpich::{intel_mpi, open_mpi},
-    calls, checkpoint, checkpoint_files, dynamic, fabric, fabric_rdma, interrupted, iteration, launch, overhead,
-    pieces, plain_exchange, python, reconfigure, recovery, redistribute, spawn, table, waiting, watching, wide,
+    calls, checkpoint, checkpoint_files, dynamic, fabric, fabric_rdma, interrupted, iteration, launch,
+    other_mpis::{intel_mpi, open_mpi},
+    overhead, pieces, plain_exchange, python, reconfigure, recovery, redistribute, spawn, table, waiting, watching,
+    wide,
 };
 use clap::Parser;
 use pcm_bench::{

@@ -15,7 +15,12 @@ fn between() -> (u32, InterCommunicator) {
     let world = Communicator::world().dup().unwrap();
     let rank = world.rank().unwrap();
     let connects = rank < SECOND;
-    let own = world.split(Some(u32::from(connects)), rank).unwrap().unwrap();
+    let side = if connects {
+        0..SECOND
+    } else {
+        SECOND..world.size().unwrap()
+    };
+    let own = world.create(&side.collect::<Vec<_>>()).unwrap().unwrap();
     let met = if connects {
         let mut name = vec![0_u8; 1024];
         if rank == 0 {

@@ -140,8 +140,7 @@ impl Job {
         self.moves += 1;
         let newcomers = next.iter().filter(|process| !self.layout.contains(process));
         let transfer_order: Vec<u32> = self.layout.iter().chain(newcomers).copied().collect();
-        let place = rank_in(&transfer_order, self.me);
-        let transfer = self.world.split(place.map(|_| 0), place.unwrap_or(0)).unwrap()?;
+        let transfer = self.world.create(&transfer_order).unwrap()?;
         let control = transfer.dup().unwrap();
         let transfer = match self.method.management {
             Management::Merge | Management::BaselineIntra => Crossing::Merged(transfer),
@@ -175,7 +174,12 @@ impl Job {
         let old_size = self.layout.len() as u32;
         let rank = all.rank().unwrap();
         let is_old = rank < old_size;
-        let own = all.split(Some(u32::from(is_old)), rank).unwrap().unwrap();
+        let side = if is_old {
+            0..old_size
+        } else {
+            old_size..all.size().unwrap()
+        };
+        let own = all.create(&side.collect::<Vec<_>>()).unwrap().unwrap();
         let between = own.between(0, &all, if is_old { old_size } else { 0 }, 0).unwrap();
         all.disconnect().unwrap();
         SeparateGroups::new(own, between, is_old).unwrap()

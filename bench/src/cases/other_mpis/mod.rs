@@ -1,5 +1,5 @@
-//! Other MPIs than MPICH: what a start of their ranks takes beside that of their own launcher, and what changes of a job
-//! cost beside MPICH's. Must never compare runs that were not made in turns.
+//! Other MPIs than MPICH: what a start of ranks takes beside that of their own launcher, and what changes of a job cost
+//! beside MPICH's. Must never compare runs that were not made in turns.
 
 mod changes;
 pub(super) mod intel_mpi;
