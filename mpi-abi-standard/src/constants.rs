@@ -4,6 +4,7 @@ use crate::*;
 use std::{
     ffi::{CStr, c_int, c_void},
     ptr,
+    sync::OnceLock,
 };
 
 /// Handles are pointers to what only the library knows, and constants small numbers in their place.
@@ -33,7 +34,6 @@ predefined! {
     MPI_UINT8_T: MPI_Datatype = 0x241;
     MPI_UINT64_T: MPI_Datatype = 0x259;
     MPI_ERRORS_ARE_FATAL: MPI_Errhandler = 0x141;
-    MPI_ERRORS_RETURN: MPI_Errhandler = 0x143;
     MPI_ERRHANDLER_NULL: MPI_Errhandler = 0x140;
     MPI_GROUP_NULL: MPI_Group = 0x108;
     MPI_INFO_NULL: MPI_Info = 0x130;
@@ -43,6 +43,23 @@ predefined! {
     MPI_OP_NULL: MPI_Op = 0x20;
     MPI_SESSION_NULL: MPI_Session = 0x120;
     MPI_REQUEST_NULL: MPI_Request = 0x180;
+}
+
+/// What MPI-5 says, and what Intel MPI 2021.18 has, where it is the number of MPI_ERRORS_ABORT.
+const ERRORS_RETURN: [Handle; 2] = [0x143, 0x142];
+
+/// The one number used here of the eight that differ.
+pub fn MPI_ERRORS_RETURN() -> MPI_Errhandler {
+    static NUMBER: OnceLock<Handle> = OnceLock::new();
+    MPI_Errhandler(*NUMBER.get_or_init(|| ERRORS_RETURN[usize::from(is_of_intel())]))
+}
+
+fn is_of_intel() -> bool {
+    let mut text = [0_u8; MPI_MAX_LIBRARY_VERSION_STRING];
+    let mut length: c_int = 0;
+    // SAFETY: the room is as large as MPI may need, and MPI allows the call at any time.
+    unsafe { PMPI_Get_library_version(text.as_mut_ptr().cast(), &mut length) };
+    text.starts_with(b"Intel(R) MPI Library")
 }
 
 pub const MPI_ANY_SOURCE: c_int = -1;

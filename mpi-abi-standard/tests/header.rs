@@ -6,7 +6,7 @@
 mod declared;
 
 use mpi_abi_standard::{MPI_COMM_DUP_FN, MPI_Comm, MPI_Request, MPI_Status};
-use std::{mem::offset_of, ptr};
+use std::{mem::offset_of, path::Path, ptr};
 
 /// By this an MPI with both ABIs knows which one is meant.
 const STANDARD: [&str; 1] = ["-DMPI_ABI"];
@@ -38,6 +38,7 @@ SAME(MPI_STATUS_IGNORE, 0);
 SAME(MPI_STATUSES_IGNORE, 0);
 SAME(MPI_COMM_NULL_COPY_FN, 0);
 SAME(MPI_COMM_NULL_DELETE_FN, 0);
+SAME(MPI_ERRORS_RETURN, 0x143);
 ";
 
 /// Whether the MPI in use has the standard ABI.
@@ -65,6 +66,26 @@ fn every_line_is_that_of_the_header_and_one_that_differs_is_found() {
         let same = format!("#include <mpi.h>\n_Static_assert((long)MPI_COMM_DUP_FN == {duplicate}, \"\");\n");
         let (agrees, said) = declared::said_to(None, &STANDARD, &same).unwrap();
         assert!(agrees, "{said}");
+    }
+}
+
+/// The one that differs is said by a function, by what the MPI says of itself.
+#[test]
+fn every_number_but_one_is_that_of_intels_header_too() {
+    let include = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../.mpi-intel/include");
+    if !Path::new(&include["-I".len()..]).is_dir() {
+        eprintln!("not compared: Intel MPI is not installed");
+        return;
+    }
+    // Prototypes differ in words that change no call, as `const`.
+    let all = declared::all(LAYOUT);
+    let lines = all.lines().filter(|line| line.starts_with(['#', 'S']));
+    let own: String = lines.flat_map(|line| [line, "\n"]).collect();
+    let of_intel = own.replace("SAME(MPI_ERRORS_RETURN, 0x143);", "SAME(MPI_ERRORS_RETURN, 0x142);");
+    assert!(own.lines().count() > 100 && own != of_intel, "{own}");
+    for (text, is_its) in [(of_intel, true), (own, false)] {
+        let (agrees, said) = declared::said_to(Some("gcc"), &["-DMPI_ABI", include], &text).unwrap();
+        assert_eq!(agrees, is_its, "{said}");
     }
 }
 

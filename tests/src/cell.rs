@@ -24,7 +24,9 @@ pub fn survives(cluster: &Cluster, program: &Path, pace: (u64, u32), mpi: &Path,
     let pace = (iterations * u64::from(changes.div_ceil(CHANGES)), sleep_us);
     let job = Malleable::start_with(cluster, program, 2, pace, variables);
     let maps = fs::read_to_string(format!("/proc/{}/maps", job.ranks()[0].pid)).expect("the rank lives");
-    let (folder, is_mpi) = (format!("{}/", mpi.display()), |line: &&str| line.contains("/libmpi.so"));
+    let (folder, is_mpi) = (format!("{}/", mpi.display()), |line: &&str| {
+        line.contains("/libmpi.so") || line.contains("/libmpi_abi.so")
+    });
     let loaded: Vec<&str> = maps.lines().filter(is_mpi).collect();
     assert!(
         !loaded.is_empty() && loaded.iter().all(|line| line.contains(&folder)),

@@ -6,7 +6,7 @@ use crate::{
     cluster::LIMIT,
     fortran::{self, Binding},
     limited,
-    older::compiled_by,
+    older::{compiled_by, compiled_with},
 };
 use std::{
     fs,
@@ -35,6 +35,14 @@ pub fn prefix() -> PathBuf {
 /// When it does not compile.
 pub fn compiled(source: &str, folder: &Path) -> PathBuf {
     compiled_by(&prefix(), source, folder)
+}
+
+/// The same for the standard ABI, which the library of Intel MPI has with numbers of its own.
+///
+/// # Panics
+/// When it does not compile.
+pub fn compiled_standard(source: &str, folder: &Path) -> PathBuf {
+    compiled_with(&prefix(), (&["-mpi-abi"], "libpcm_abi.so"), source, folder)
 }
 
 /// gfortran for heat2d over a binding of Intel MPI, of which Intel has the modules that this gfortran reads; None where

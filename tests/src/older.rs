@@ -29,25 +29,29 @@ pub fn prefix(version: &str) -> PathBuf {
 /// # Panics
 /// When it does not compile.
 pub fn compiled_by(mpi: &Path, source: &str, folder: &Path) -> PathBuf {
+    compiled_with(mpi, (&[], "libpcm.so"), source, folder)
+}
+
+/// The same with these options of the compiler, and this libpcm.
+///
+/// # Panics
+/// When it does not compile.
+pub fn compiled_with(mpi: &Path, (options, libpcm): (&[&str], &str), source: &str, folder: &Path) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let source = root.join(source);
     let program = folder.join(source.file_stem().expect("a source has a name"));
-    let libpcm = built("libpcm.so");
+    let libpcm = built(libpcm);
     let mut compile = Command::new(mpi.join("bin/mpicc"));
     compile
         .env("I_MPI_ROOT", mpi)
+        .args(options)
         .arg("-O1")
         .arg("-I")
         .arg(root.join("pcm-lib/include"));
-    compile
-        .arg("-o")
-        .arg(&program)
-        .arg(&source)
-        .arg("-L")
-        .arg(libpcm.parent().expect("a folder"));
+    compile.arg("-o").arg(&program).arg(&source);
     // MPI stays a library of the program even where libpcm has all that the program calls (decision 45).
-    compile.arg("-Wl,--no-as-needed");
-    let outcome = limited::run(compile.args(["-lpcm", "-lm"]), LIMIT);
+    compile.arg("-Wl,--no-as-needed").arg(libpcm);
+    let outcome = limited::run(compile.arg("-lm"), LIMIT);
     assert!(outcome.status.success(), "{outcome:?}");
     program
 }

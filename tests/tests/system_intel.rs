@@ -10,6 +10,7 @@ use std::{
 };
 use tests::{
     binaries::built,
+    cell::{self, PACE},
     cluster::{Cluster, LIMIT},
     crashing, intel, limited,
     malleable::Malleable,
@@ -193,22 +194,57 @@ fn a_killed_rank_costs_the_iterations_since_the_last_checkpoint_and_nothing_else
     cluster.down();
 }
 
-/// Its numbers are not those of the programs that this library was made for.
+/// heat2d for the standard ABI with the header that Intel MPI has for it.
+fn of_standard(cluster: &Cluster) -> String {
+    text(&intel::compiled_standard("examples/heat2d/heat2d.c", cluster.files())).to_owned()
+}
+
 #[test]
-fn its_library_for_the_standard_abi_is_refused() {
+fn a_program_of_its_standard_abi_keeps_its_result_over_fifty_random_live_changes() {
+    let cluster = Cluster::up(NODES);
+    let (program, variables) = (of_standard(&cluster), [("PCM_MPI", &*its_prefix())]);
+    let job = Malleable::start_with(&cluster, &program, 2, random_changes::PACE, &variables);
+    let maps = fs::read_to_string(format!("/proc/{}/maps", job.ranks()[0].pid)).expect("the rank lives");
+    assert!(
+        maps.contains("/.mpi-intel/lib/libmpi_abi.so.1") && maps.contains("/libpcm_abi.so"),
+        "{maps}"
+    );
+    random_changes::survives(&cluster, job, CHANGES);
+    cluster.down();
+}
+
+#[test]
+fn a_program_of_its_standard_abi_is_relaunched_and_ends_right() {
+    let cluster = Cluster::up(2);
+    whole_jobs::is_relaunched_and_ends_right(&cluster, &of_standard(&cluster), &[("PCM_MPI", &its_prefix())]);
+    cluster.down();
+}
+
+#[test]
+fn a_killed_rank_of_its_standard_abi_costs_the_iterations_since_the_last_checkpoint() {
+    let cluster = Cluster::that_crashes(3);
+    crashing::loses_a_rank_and_ends_right(&cluster, &of_standard(&cluster), &[("PCM_MPI", &its_prefix())]);
+    cluster.down();
+}
+
+/// The headers differ in eight numbers, of which heat2d has none.
+#[test]
+fn a_program_of_one_header_of_the_standard_abi_changes_and_recovers_on_the_library_of_the_other() {
     let Some(compiler) = standard_abi::compiler() else {
         return;
     };
-    let cluster = Cluster::up(1);
-    let with = standard_abi::With::Nothing;
-    let program = standard_abi::compiled(&compiler, "tests/programs/which_mpi.c", cluster.files(), with);
-    let library = intel::prefix().join("lib/libmpi_abi.so.1");
-    let mut command = cluster.pcmctl(&["run", "--mpi-lib", text(&library), "--"]);
-    let refused = limited::run(command.arg(program), LIMIT);
-    assert!(
-        !refused.status.success() && refused.stderr.contains("has other numbers than MPI-5 says"),
-        "{refused:?}"
-    );
+    let cluster = Cluster::that_crashes(NODES);
+    let with = standard_abi::With::ItsOwn;
+    let program = standard_abi::compiled(&compiler, "examples/heat2d/heat2d.c", cluster.files(), with);
+    let folder = intel::prefix().join("lib");
+    cell::survives(&cluster, &program, PACE, &folder, &[("PCM_MPI", &its_prefix())]);
+    cluster.down();
+
+    let cluster = Cluster::that_crashes(NODES);
+    let library = standard_abi::library();
+    let folder = library.parent().expect("a folder");
+    let variables = [("PCM_MPI", text(folder.parent().expect("a folder")))];
+    cell::survives(&cluster, Path::new(&of_standard(&cluster)), PACE, folder, &variables);
     cluster.down();
 }
 
