@@ -12,6 +12,9 @@ const CHANGES: u32 = 6;
 /// processes for half a second, on a busy machine.
 pub const PACE: (u64, u32) = (8000, 700);
 
+/// A process that is a Python program starts in a second or two.
+pub const PACE_OF_PYTHON: (u64, u32) = (8000, 2000);
+
 /// Changes and recovers, with the MPI of this folder only.
 ///
 /// # Panics

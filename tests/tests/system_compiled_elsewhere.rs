@@ -8,8 +8,11 @@ use std::{
     time::{Duration, Instant},
 };
 use tests::{
+    cell,
     cluster::{Cluster, LIMIT},
-    crashing, intel, limited,
+    crashing,
+    example::{for_python, source},
+    intel, limited,
     malleable::Malleable,
     older::{self, compiled_by},
     random_changes::{self, NODES},
@@ -72,6 +75,24 @@ fn compiled_with_mpich_4_3_on_it_and_on_mpich_5() {
     let compiled_with = older::prefix("4.3.2");
     changes_and_recovers(&compiled_with, &reference());
     changes_and_recovers(&compiled_with, &compiled_with);
+}
+
+#[test]
+fn python_over_mpi4py_changes_and_recovers_on_mpich_4_3() {
+    let Some(of_python) = for_python() else { return };
+    let prefix = older::prefix("4.3.2");
+    let of_python = of_python.iter().map(|(name, value)| (*name, text(Path::new(value))));
+    let variables: Vec<(&str, &str)> = of_python.chain([("PCM_MPI", text(&prefix))]).collect();
+    let cluster = Cluster::that_crashes(NODES);
+    let program = source("heat2d/heat2d.py");
+    cell::survives(
+        &cluster,
+        &program,
+        cell::PACE_OF_PYTHON,
+        &prefix.join("lib"),
+        &variables,
+    );
+    cluster.down();
 }
 
 #[test]

@@ -9,6 +9,7 @@ use tests::{
     fortran::{self, Binding, MPI, MPI_F08, MPIF_H},
     limited,
     malleable::Malleable,
+    older,
     random_changes::NODES,
 };
 
@@ -48,4 +49,19 @@ fn a_program_over_the_module_mpi_changes_and_recovers_and_its_calls_are_counted(
 #[test]
 fn a_program_over_the_module_mpi_f08_changes_and_recovers_and_its_calls_are_counted() {
     changes_and_recovers(MPI_F08);
+}
+
+/// Its wheel has no bindings of its own.
+#[test]
+fn programs_over_all_three_change_and_recover_on_mpich_4_3() {
+    let Some(bindings) = fortran::of_debian() else { return };
+    let prefix = older::prefix("4.3.2");
+    let variables = [("PCM_MPI", prefix.to_str().expect("UTF-8"))];
+    for binding in [MPIF_H, MPI, MPI_F08] {
+        let cluster = Cluster::that_crashes(NODES);
+        let library = prefix.join("lib/libmpi.so.12");
+        let program = fortran::over_debians(&bindings, binding, &library, cluster.files());
+        cell::survives(&cluster, &program, PACE, &prefix.join("lib"), &variables);
+        cluster.down();
+    }
 }

@@ -4,16 +4,13 @@
 
 use std::path::Path;
 use tests::{
-    cell::{self, PACE},
+    cell::{self, PACE, PACE_OF_PYTHON},
     cluster::{Cluster, LIMIT},
     example::{compile, for_python, source},
     fortran::{self, Binding, MPI, MPI_F08, MPIF_H},
     intel, limited,
     random_changes::NODES,
 };
-
-/// A process that is a Python program starts in a second or two.
-const PACE_OF_PYTHON: (u64, u32) = (8000, 2000);
 
 fn survives(cluster: &Cluster, program: &Path, pace: (u64, u32), more: &[(&str, &str)]) {
     let prefix = intel::prefix();

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use tests::{
-    cell,
+    cell::{self, PACE_OF_PYTHON},
     cluster::Cluster,
     crashing,
     example::{for_python, source},
@@ -14,9 +14,6 @@ use tests::{
 };
 
 const CHANGES: u32 = 50;
-
-/// A process that is a Python program starts in a second or two.
-const PACE_OF_PYTHON: (u64, u32) = (8000, 2000);
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")

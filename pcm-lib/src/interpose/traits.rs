@@ -92,8 +92,8 @@ pub(super) fn refusal() -> Option<&'static str> {
 fn refusal_of(version: &str, family: Family) -> Option<&'static str> {
     let is_old = OLD_OPEN_MPI.iter().any(|old| version.starts_with(old));
     (family == Family::OpenMpi && is_old).then_some(
-        "libpcm needs Open MPI 5, and this is an older one: have the program load libmpi.so.40 of Open MPI 5, which runs \
-         the same programs, or run it without libpcm",
+        "libpcm needs Open MPI 5, and this is an older one: have the program load libmpi.so.40 of Open MPI 5, which \
+         runs the same programs, or run it without libpcm",
     )
 }
 
