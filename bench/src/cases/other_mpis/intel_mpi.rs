@@ -6,7 +6,7 @@ use super::{
         bench::{Bench, Context},
         overhead, spawn,
     },
-    Mpi, changes, launches,
+    Mpi, changes,
 };
 use pcm_bench::{Failure, OwnCluster, Report};
 
@@ -39,12 +39,7 @@ fn run(context: &Context) -> Result<Report, Failure> {
     };
     let heat2d = context.program("heat2d-c");
     let mut report = changes::compare(context, &mpi, [&heat2d, &heat2d], "<= 1.5")?;
-    report.extend(launches::compare(
-        context,
-        &mpi,
-        &context.program("pcm-trial"),
-        by_mpiexec,
-    )?);
+    report.extend(mpi.launches(context, &context.program("pcm-trial"), &by_mpiexec)?);
     let cluster = OwnCluster::up(&context.environment, 2)?;
     report.extend(spawn::compare(context, &cluster, Some(mpi.variable()), || {
         by_mpiexec("1")

@@ -3,14 +3,17 @@
 
 mod changes;
 pub(super) mod intel_mpi;
-mod launches;
 pub(super) mod open_mpi;
 
-use pcm_bench::{Failure, OnPath};
+use super::{bench::Context, launch::Launches};
+use pcm_bench::{Failure, OnPath, Report};
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
+
+const RANKS: [u32; 3] = [1, 4, 16];
 
 /// An MPI that `cargo xtask setup` put into a folder of its own.
 struct Mpi {
@@ -38,6 +41,22 @@ impl Mpi {
     /// A program in its folder.
     fn program(&self, name: &str) -> PathBuf {
         self.prefix.join("bin").join(name)
+    }
+
+    /// Starts of `pcm-trial`, compiled for this MPI, by `pcmctl run` and by its launcher.
+    fn launches(
+        &self,
+        context: &Context,
+        program: &Path,
+        launcher: &dyn Fn(&str) -> Command,
+    ) -> Result<Report, Failure> {
+        Launches {
+            bench: self.bench,
+            program,
+            variable: Some(self.variable()),
+            launchers: &[(self.launcher, launcher)],
+        }
+        .compare(context, &RANKS)
     }
 
     /// What `pcmctl run` has to find in its environment.

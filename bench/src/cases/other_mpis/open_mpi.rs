@@ -3,7 +3,7 @@
 
 use super::{
     super::bench::{Bench, Context},
-    Mpi, changes, launches,
+    Mpi, changes,
 };
 use pcm_bench::{Failure, OnPath, Report, trial};
 use std::{
@@ -40,7 +40,7 @@ fn run(context: &Context) -> Result<Report, Failure> {
     let mpi = Mpi::find(BENCH.name, ["open-mpi", "mpirun"], ".mpi-open")?;
     let folder = Folder::new()?;
     let program = compiled(&mpi, "tests/programs/trial.c", &folder.0, &[])?;
-    let mut report = launches::compare(context, &mpi, &program, |count| {
+    let mut report = mpi.launches(context, &program, &|count| {
         let mut command = context.environment.command(mpi.program("mpirun"));
         command.envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
         command.args(["--oversubscribe", "--mca", "pml", "ob1", "--mca", "btl", "self,sm,tcp"]);
